@@ -1,0 +1,1 @@
+"""Reading and validating `[tool.opscaffold]`."""

@@ -1,0 +1,1 @@
+"""What a PyTorch custom operator promises. Pure: no I/O, no torch, no libcst."""

@@ -1,0 +1,1 @@
+"""What a kernel body really does to its arguments and returns."""

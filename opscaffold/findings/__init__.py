@@ -1,0 +1,1 @@
+"""The vocabulary between finding and repairing."""

@@ -1,0 +1,42 @@
+"""A finding, and the closed set of repairs a rule may intend."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class Severity(enum.Enum):
+    """How much a finding matters: only ``INFO`` leaves the exit code alone."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A place in a file. ``line`` and ``column`` count from 1; ``column`` counts characters."""
+
+    path: Path
+    line: int
+    column: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a user should know about an op.
+
+    ``message`` says what happens to the user's program, ``remedy`` what to do about it by hand.
+    ``op`` is the qualified name of the op concerned, or empty (a file that cannot be read).
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    position: Position
+    message: str
+    op: str = ""
+    remedy: str = ""
+    evidence: tuple[Position, ...] = ()

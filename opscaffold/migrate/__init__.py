@@ -1,0 +1,1 @@
+"""Intents to target contracts to edits to a diff or a write."""

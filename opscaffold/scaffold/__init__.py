@@ -1,0 +1,1 @@
+"""Answers to contracts to rendered op packages."""

@@ -1,0 +1,57 @@
+"""What is to be generated: the validated form of every answer, and all that rendering reads."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from opscaffold.contract.model import OpContract
+
+
+class FakeMode(enum.Enum):
+    """How the metadata of the outputs follows from the inputs."""
+
+    SAME = "same"
+    BROADCAST = "broadcast"
+    EXPRESSION = "expression"
+    DYNAMIC = "dynamic"
+
+
+@dataclass(frozen=True, slots=True)
+class FakeSpec:
+    """The rule that kernel placeholder and fake kernel share.
+
+    ``like`` names the Tensor argument whose shape, dtype and device the outputs take (mode
+    SAME), or whose dtype and device they take (EXPRESSION, DYNAMIC). ``shape`` holds, for
+    EXPRESSION, one Python expression a dimension over the inputs' sizes (``x.shape[0]``).
+    """
+
+    mode: FakeMode = FakeMode.SAME
+    like: str = ""
+    shape: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OpSpec:
+    """One op, or one family of three, to generate.
+
+    ``contract`` is the functional one where ``family`` is set: the in-place and out= ops are
+    derived from it. ``autograd`` is only ever set on functional contracts.
+    """
+
+    contract: OpContract
+    fake: FakeSpec
+    autograd: bool = True
+    family: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PackageSpec:
+    """A package of ops. ``name`` is the distribution's, ``module`` the import package's."""
+
+    name: str
+    module: str
+    namespace: str
+    ops: tuple[OpSpec, ...]
+    torch_min: tuple[int, int] = (2, 13)
+    description: str = ""

@@ -1,0 +1,1 @@
+"""Which files, which ops are registered there, and who refers to them. Reads, never runs."""
