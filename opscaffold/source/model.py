@@ -7,7 +7,7 @@ import enum
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opscaffold.source.text import SourceText
+from opscaffold.fs.text import SourceText
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
