@@ -30,7 +30,8 @@ class Alias:
     """An alias annotation: ``(a!)``, ``(a)``, ``(a -> *)``, ``(a|b!)``.
 
     ``before`` and ``after`` are the alias sets on entry and exit; ``after`` is empty when the
-    annotation has no arrow. ``write`` says that the memory is written.
+    annotation has no arrow. ``write`` says that the memory is written. A ``before`` without
+    elements is the shorthand ``Tensor!``: written, in an alias set of its own.
     """
 
     before: tuple[str, ...]
@@ -63,6 +64,17 @@ class ListType:
     alias: Alias | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class GenericType(BaseType):
+    """``Dict(K, V)``, a tuple ``(A, B)`` (named ``tuple``), ``Union(A, B)``, ``Future(T)``...
+
+    A BaseType, so that code which only asks for the element's name need not know of it: no
+    tensor inside it can be declared mutated, in any torch release.
+    """
+
+    args: tuple[SchemaType, ...] = ()
+
+
 SchemaType = BaseType | OptionalType | ListType
 
 
@@ -73,7 +85,7 @@ class Symbol:
     name: str
 
 
-DefaultValue = int | float | bool | str | None | Symbol | tuple["DefaultValue", ...]
+DefaultValue = int | float | complex | bool | str | None | Symbol | tuple["DefaultValue", ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +133,9 @@ class Return:
 class OpContract:
     """Everything an op promises: declared by an author, observed, or aimed at by a repair.
 
-    ``namespace`` is empty for a schema written without one (``foo(Tensor x) -> Tensor``).
+    ``namespace`` is empty for a schema written without one (``foo(Tensor x) -> Tensor``), and
+    ``name`` for a bare signature (``(Tensor x) -> Tensor``). ``vararg`` and ``varret`` say that
+    the arguments or the returns end in ``...``, which no custom op can have.
     """
 
     namespace: str
@@ -130,6 +144,8 @@ class OpContract:
     returns: tuple[Return, ...]
     overload: str = ""
     tags: frozenset[Tag] = field(default_factory=frozenset)
+    vararg: bool = False
+    varret: bool = False
 
     @property
     def qualname(self) -> str:
