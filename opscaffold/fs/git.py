@@ -66,7 +66,7 @@ def _changed(output: bytes | None) -> list[bytes]:
             continue
         state, name = entry[:2], entry[3:]
         names.append(name)
-        if state[:1] in b"RC":
+        if b"R" in state or b"C" in state:
             names.append(next(entries))
     return names
 

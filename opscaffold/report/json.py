@@ -1,0 +1,87 @@
+"""Findings and ops as JSON for other programs: keys stay, new ones may be added."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from opscaffold.findings.model import Finding, Position
+from opscaffold.report.order import in_order, relative_name
+
+Repair = Literal["safe", "unsafe"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpRecord:
+    """One op as listed for other programs. ``mutates`` is None where it is not written down."""
+
+    name: str
+    kind: str
+    form: str
+    path: Path
+    line: int
+    function: str | None
+    mutates: tuple[str, ...] | None
+    schema: str | None
+    kernels: tuple[str, ...] = ()
+
+
+def render_json(
+    findings: Iterable[Finding],
+    root: Path,
+    *,
+    ops: Iterable[OpRecord] = (),
+    repairs: Mapping[Finding, Repair] | None = None,
+) -> str:
+    """Return ``{"findings": [...], "ops": [...]}``, both sorted, ending in a newline.
+
+    ``repairs`` tells which findings have a repair, and whether it is safe; for all others
+    ``repair`` is null. Paths are relative to ``root`` where they lie under it.
+    """
+    repairs = repairs or {}
+    document = {
+        "findings": [_finding(each, root, repairs.get(each)) for each in in_order(findings)],
+        "ops": sorted(
+            (_op(each, root) for each in ops), key=lambda op: (op["path"], op["line"], op["name"])
+        ),
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _finding(finding: Finding, root: Path, repair: Repair | None) -> dict[str, Any]:
+    return {
+        "code": finding.code,
+        "name": finding.name,
+        "severity": finding.severity.value,
+        **_place(finding.position, root),
+        "op": finding.op or None,
+        "message": finding.message,
+        "remedy": finding.remedy or None,
+        "evidence": [_place(spot, root) for spot in finding.evidence],
+        "repair": repair,
+    }
+
+
+def _place(position: Position, root: Path) -> dict[str, Any]:
+    return {
+        "path": relative_name(position.path, root),
+        "line": position.line,
+        "column": position.column,
+    }
+
+
+def _op(op: OpRecord, root: Path) -> dict[str, Any]:
+    return {
+        "name": op.name,
+        "kind": op.kind,
+        "form": op.form,
+        "path": relative_name(op.path, root),
+        "line": op.line,
+        "function": op.function,
+        "mutates": None if op.mutates is None else list(op.mutates),
+        "schema": op.schema,
+        "kernels": list(op.kernels),
+    }

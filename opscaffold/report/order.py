@@ -1,0 +1,36 @@
+"""The order in which findings are shown, and how their places are named: the same everywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from opscaffold.findings.model import Finding
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings sorted by place, then by what they say; equal ones once."""
+    return sorted(dict.fromkeys(findings), key=_key)
+
+
+def relative_name(path: Path, root: Path) -> str:
+    """Return ``path`` as seen from ``root``, with forward slashes; whole where it is elsewhere."""
+    absolute, base = (Path(os.path.abspath(each)) for each in (path, root))  # noqa: PTH100
+    try:
+        return absolute.relative_to(base).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def _key(finding: Finding) -> tuple[str, int, int, str, str, str, str]:
+    place = finding.position
+    return (
+        place.path.as_posix(),
+        place.line,
+        place.column,
+        finding.code,
+        finding.op,
+        finding.message,
+        finding.remedy,
+    )

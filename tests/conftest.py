@@ -1,0 +1,34 @@
+"""What every test may rely on: torch where it was promised, and caches of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+# Compile caches do not notice that an op's contract changed (FACTS section 9): a run must never
+# see those of another. Set before any test imports torch, and inherited by subprocesses.
+_CACHE = tempfile.TemporaryDirectory(prefix="opscaffold-inductor-", ignore_cleanup_errors=True)
+os.environ["TORCHINDUCTOR_CACHE_DIR"] = _CACHE.name
+
+REQUIRE_TORCH = "OPSCAFFOLD_REQUIRE_TORCH"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if importlib.util.find_spec("torch") is not None:
+        return
+    if os.environ.get(REQUIRE_TORCH) == "1":
+        raise pytest.UsageError(f"torch is not installed, and {REQUIRE_TORCH}=1 promises it")
+    skip = pytest.mark.skip(reason="needs torch")
+    for item in items:
+        if item.get_closest_marker("torch"):
+            item.add_marker(skip)
+
+
+@pytest.fixture
+def repository_root() -> Path:
+    """The checkout that holds these tests."""
+    return Path(__file__).resolve().parent.parent
