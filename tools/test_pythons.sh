@@ -1,0 +1,40 @@
+# Runs the tests that need no torch on every Python 3.10 to 3.14 found here, but 3.11, which
+# `make test` uses. Each gets an environment of its own, kept for the next run.
+# usage: test_pythons.sh
+set -eu -o pipefail
+cd "$(dirname "$0")/.."
+
+find_python() { # prints one that runs, if there is any
+    local candidate
+    local -a candidates=("python$1" "/usr/bin/python$1" "/usr/local/bin/python$1")
+    if command -v pyenv >/dev/null; then
+        candidates+=("$(pyenv root)"/versions/"$1".*/bin/python)
+    fi
+    for candidate in "${candidates[@]}"; do
+        if "$candidate" -c "import sys, venv, ensurepip; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
+            echo "$candidate"
+            return
+        fi
+    done
+}
+
+tested=0
+for version in 3.10 3.12 3.13 3.14; do
+    python="$(find_python "$version")"
+    if [ -z "$python" ]; then
+        echo "Python $version: not found, skipped"
+        continue
+    fi
+    venv=".venv-$version"
+    stamp="$(cksum < pyproject.toml) $PWD"
+    if [ "$(cat "$venv/ready" 2>/dev/null || true)" != "$stamp" ]; then
+        "$python" -m venv --clear "$venv"
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
+        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+        printf '%s' "$stamp" > "$venv/ready"
+    fi
+    echo "Python $version: $("$venv/bin/python" --version)"
+    "$venv/bin/python" -m pytest -q -n "${JOBS:-2}" -m "not torch and not matrix and not slow"
+    tested=$((tested + 1))
+done
+echo "Tested on $tested other Python versions"
