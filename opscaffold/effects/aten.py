@@ -1,0 +1,97 @@
+"""What ATen functions do to memory: which mutate, which return views, which allocate.
+
+The bulk is generated from PyTorch's own ``native_functions.yaml`` (``aten.json``); the short
+lists here are what that file does not annotate (FACTS section 6).
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+
+# Allocators whose contents are undefined: nothing can mean to read them before writing.
+EMPTY_ALLOCATORS = frozenset(
+    {"empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"}
+)
+FILLED_ALLOCATORS = frozenset(
+    {"zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "full", "full_like"}
+    | {"new_full", "rand", "rand_like", "randn", "randn_like", "randint", "randint_like"}
+    | {"arange", "linspace", "logspace", "eye", "tensor", "new_tensor", "scalar_tensor"}
+)
+
+# Methods that overwrite every element without looking at the old ones.
+FULL_WRITES = frozenset(
+    {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_"}
+    | {"geometric_", "cauchy_", "log_normal_"}
+)
+
+# Views that cover every element of their base.
+WHOLE_VIEWS = frozenset(
+    {"view", "view_as", "reshape", "reshape_as", "flatten", "ravel", "t", "transpose", "permute"}
+    | {"swapaxes", "swapdims", "movedim", "moveaxis", "unsqueeze", "squeeze", "unflatten"}
+    | {"contiguous", "detach", "alias", "adjoint", "view_as_real"}
+    | {"T", "mT", "H", "mH", "data"}
+)
+
+# Share storage without an annotation in the YAML, on every input or on some (FACTS section 6).
+_UNANNOTATED_VIEWS = frozenset(
+    {"bool", "cfloat", "cpu", "cuda", "dequantize", "double", "float", "half", "int", "long"}
+    | {"short", "bfloat16", "type", "type_as", "sum_to_size", "to_dense", "unsafe_chunk"}
+    | {"unsafe_split", "unsafe_split_with_sizes", "dropout", "atleast_1d", "atleast_2d"}
+    | {"atleast_3d", "cartesian_prod", "broadcast_tensors", "as_tensor", "asarray", "meshgrid"}
+    | {"einsum", "numpy", "from_numpy", "from_dlpack", "frombuffer", "expand", "chunk", "split"}
+    | {"hsplit", "vsplit", "dsplit", "tensor_split", "numpy_T", "__getitem__"}
+)
+
+METADATA_ATTRIBUTES = frozenset(
+    {"shape", "dtype", "device", "ndim", "layout", "is_cuda", "is_cpu", "requires_grad", "names"}
+    | {"itemsize", "nbytes", "is_sparse", "is_quantized", "is_leaf", "is_meta", "is_mps"}
+    | {"is_xpu", "grad_fn", "output_nr", "_version"}
+)
+METADATA_METHODS = frozenset(
+    {"size", "stride", "dim", "numel", "nelement", "ndimension", "is_contiguous", "element_size"}
+    | {"storage_offset", "get_device", "is_floating_point", "is_complex", "is_signed"}
+    | {"has_names", "is_inference", "is_pinned", "is_shared", "is_conj", "is_neg", "__len__"}
+    | {"is_same_size", "is_set_to"}
+)
+VIEW_ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "data", "real", "imag"})
+
+# Results that depend on values, beyond what the YAML tags: no fake kernel can compute them.
+_DYNAMIC = frozenset({"tolist", "unique", "nonzero", "numpy", "item"})
+
+
+@cache
+def _facts() -> dict[str, frozenset[str]]:
+    text = (files("opscaffold.effects") / "aten.json").read_text("utf-8")
+    return {key: frozenset(names.split()) for key, names in json.loads(text).items()}
+
+
+def is_known(name: str) -> bool:
+    """Whether ATen has a function or method of this name."""
+    return name in _facts()["known"] or name in _UNANNOTATED_VIEWS or is_allocator(name)
+
+
+def is_view(name: str) -> bool:
+    """Whether the result may share memory with the first argument, on some input or on all."""
+    return name in _facts()["views"] or name in _UNANNOTATED_VIEWS
+
+
+def is_allocator(name: str) -> bool:
+    """Whether the result is always a new tensor made from metadata or constants."""
+    return name in EMPTY_ALLOCATORS or name in FILLED_ALLOCATORS
+
+
+def is_inplace(name: str) -> bool:
+    """Whether this is a method that mutates its receiver."""
+    return name in _facts()["inplace"] or name in {"__setitem__", "__iadd__", "__imul__"}
+
+
+def is_reshaping(name: str) -> bool:
+    """Whether this is a method that changes its receiver's metadata or storage in place."""
+    return name in _facts()["reshaping"]
+
+
+def is_dynamic(name: str) -> bool:
+    """Whether the result's metadata depends on values."""
+    return name in _facts()["dynamic"] or name in _DYNAMIC

@@ -1,0 +1,182 @@
+"""How a kernel treats an Optional buffer: followed once with it omitted, once with it given."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from opscaffold.effects import aten
+from opscaffold.effects.follow import follow
+from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Trace
+from opscaffold.effects.values import NONE, UNSEEN, Value, parameter
+
+_LOOKS = frozenset({Effect.READ, Effect.UPDATE, Effect.OPAQUE})
+
+
+class Handed(enum.Enum):
+    """What a kernel hands back when it was given the buffer."""
+
+    BUFFER = "the buffer itself"
+    VIEW = "a view of the buffer"
+    OTHER = "something else"
+    MIXED = "the buffer on some paths only"
+    UNSEEN = "what code out of sight returned"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What is declared of one parameter of a kernel."""
+
+    name: str
+    tensor: bool
+    optional: bool = False
+    is_list: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BufferUse:
+    """How one Optional buffer is treated.
+
+    ``given`` and ``omitted`` are the traces of the two ways to call. ``looks`` are the events
+    that may see the buffer's old contents; ``reshapes`` those that change its shape or storage.
+    """
+
+    argument: Argument
+    given: Trace
+    omitted: Trace
+    handed: Handed
+    written: tuple[Event, ...]
+    looks: tuple[Event, ...]
+    reshapes: tuple[Event, ...]
+    tested: bool
+    fresh_when_omitted: bool
+
+    @property
+    def root(self) -> str:
+        """The memory of the buffer, as traces name it."""
+        return f"param:{self.argument.name}"
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the kernel uses it as a place for a result at all."""
+        return bool(self.written) or self.handed in {Handed.BUFFER, Handed.VIEW, Handed.MIXED}
+
+    def other_mutations(self) -> tuple[Event, ...]:
+        """Mutations of other parameters, in either way to call."""
+        events = (*self.given.events, *self.omitted.events)
+        return tuple(
+            e
+            for e in events
+            if e.effect in MUTATIONS and e.root.startswith("param:") and e.root != self.root
+        )
+
+
+def use_of_buffer(
+    function: FunctionNode | ast.Lambda,
+    arguments: Iterable[Argument],
+    buffer: str,
+    names: Names,
+    others: Mapping[str, Value] | None = None,
+) -> BufferUse:
+    """Follow a kernel with the named Optional argument omitted, then given."""
+    arguments = list(arguments)
+    start = {a.name: _start(a) for a in arguments} | dict(others or {})
+    argument = next(a for a in arguments if a.name == buffer)
+    body = body_of(function)
+    omitted = follow(body, start | {buffer: NONE}, names)
+    given = follow(body, start | {buffer: parameter(buffer)}, names)
+    root = f"param:{buffer}"
+    events = given.on(root)
+    undefined = _undefined_nodes(function, omitted)
+    return BufferUse(
+        argument=argument,
+        given=given,
+        omitted=omitted,
+        handed=_handed(given, root),
+        written=tuple(e for e in events if e.effect in MUTATIONS),
+        looks=tuple(
+            e for e in events if e.effect in _LOOKS and not e.covered and e.node not in undefined
+        ),
+        reshapes=tuple(e for e in events if e.effect is Effect.RESHAPE),
+        tested=_tests_nullness(function, buffer),
+        fresh_when_omitted=all(_is_fresh(r.value) for r in omitted.returns),
+    )
+
+
+def body_of(function: FunctionNode | ast.Lambda) -> list[ast.stmt]:
+    """The statements of a function; a lambda's expression counts as a return."""
+    if isinstance(function, ast.Lambda):
+        return [ast.copy_location(ast.Return(function.body), function.body)]
+    return function.body
+
+
+def _start(argument: Argument) -> Value:
+    if not argument.tensor:
+        return Value(null=None if argument.optional else False)
+    if argument.is_list:
+        value = parameter(argument.name)
+        return Value(null=None if argument.optional else False, refs=value.viewed().refs)
+    return parameter(argument.name, null=None if argument.optional else False)
+
+
+def _handed(trace: Trace, root: str) -> Handed:
+    kinds = set()
+    for returned in trace.returns:
+        value = returned.value
+        refs = value.all_refs()
+        if value.null is True:
+            kinds.add(Handed.NOTHING)
+        elif value.items is None and refs and all(r.root == root and r.exact for r in refs):
+            kinds.add(Handed.BUFFER)
+        elif any(r.root == root for r in refs):
+            kinds.add(Handed.UNSEEN if UNSEEN in refs else Handed.VIEW)
+        else:
+            kinds.add(Handed.UNSEEN if UNSEEN in refs else Handed.OTHER)
+    if not kinds:
+        return Handed.NOTHING
+    return kinds.pop() if len(kinds) == 1 else Handed.MIXED
+
+
+def _is_fresh(value: Value) -> bool:
+    refs = value.all_refs()
+    return value.null is False and bool(refs) and all(r.root.startswith("fresh:") for r in refs)
+
+
+def _undefined_nodes(function: FunctionNode | ast.Lambda, omitted: Trace) -> set[ast.AST]:
+    """Places that, with the buffer omitted, work on memory whose contents are undefined.
+
+    Such a place cannot mean to see old contents, whichever memory it works on.
+    """
+    empty = {
+        f"fresh:{node.lineno}:{node.col_offset}"
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and _callee_name(node) in aten.EMPTY_ALLOCATORS
+    }
+    return {event.node for event in omitted.events if event.root in empty}
+
+
+def _callee_name(node: ast.Call) -> str:
+    func = node.func
+    if isinstance(func, ast.Attribute):
+        return func.attr
+    return func.id if isinstance(func, ast.Name) else ""
+
+
+def _tests_nullness(function: FunctionNode | ast.Lambda, buffer: str) -> bool:
+    for node in ast.walk(function):
+        match node:
+            case ast.Compare(left=ast.Name(id=name)) | ast.BoolOp(values=[ast.Name(id=name), *_]):
+                if name == buffer:
+                    return True
+            case ast.UnaryOp(op=ast.Not(), operand=ast.Name(id=name)):
+                if name == buffer:
+                    return True
+            case ast.If(test=ast.Name(id=name)) | ast.IfExp(test=ast.Name(id=name)):
+                if name == buffer:
+                    return True
+    return False
+
+

@@ -1,0 +1,332 @@
+"""Following a whole function body, branch by branch, for given values of its parameters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+from opscaffold.effects.calls import Calls
+from opscaffold.effects.expressions import bind_all
+from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
+from opscaffold.effects.values import (
+    ANYTHING,
+    NONE,
+    SCALAR,
+    UNSEEN,
+    Env,
+    Ref,
+    Value,
+    join,
+    join_envs,
+)
+
+_DEPTH = 4  # project functions followed below one another; deeper ones count as out of sight
+_ROUNDS = 4  # a loop body is followed again until nothing new is learnt
+
+
+def follow(
+    body: Iterable[ast.stmt],
+    values: Mapping[str, Value],
+    names: Names,
+    *,
+    ask: Iterable[ast.expr] = (),
+) -> Trace:
+    """Follow statements from the given values of the local names; return all that was seen.
+
+    ``ask`` lists expressions whose nullness should be recorded in ``Trace.nulls``.
+    """
+    trace = Trace(nulls={expr: set() for expr in ask})
+    follower = Follower(names, trace)
+    follower.run(list(body), Env(dict(values)))
+    return trace
+
+
+class Follower(Calls):
+    """Executes statements over abstract environments. None stands for a path that ended."""
+
+    def __init__(self, names: Names, trace: Trace, stack: tuple[FunctionNode, ...] = ()) -> None:
+        super().__init__(names, trace)
+        self.stack = stack
+        self.returns: list[tuple[Value, frozenset[str]]] = []
+        self.leaving: list[list[Env]] = []
+
+    def run(self, body: list[ast.stmt], env: Env) -> None:
+        """Follow a function body to its end."""
+        end = self.block(body, env)
+        if end is not None:
+            self.leave(None, NONE, end)
+
+    def leave(self, node: ast.Return | None, value: Value, env: Env) -> None:
+        """Record a way out of the function."""
+        self.returns.append((value, env.written))
+        if not self.stack:
+            self.trace.returns.append(Returned(node, value))
+
+    def block(self, body: Iterable[ast.stmt], env: Env | None) -> Env | None:
+        """Follow statements in turn."""
+        for statement in body:
+            if env is None:
+                return None
+            env = self.statement(statement, env)
+        return env
+
+    def statement(self, node: ast.stmt, env: Env) -> Env | None:
+        """Follow one statement."""
+        match node:
+            case ast.Expr():
+                self.value(node.value, env)
+            case ast.Assign():
+                value = self.value(node.value, env)
+                for target in node.targets:
+                    self.bind(target, value, env)
+            case ast.AnnAssign():
+                if node.value is not None:
+                    self.bind(node.target, self.value(node.value, env), env)
+            case ast.AugAssign():
+                self.augment(node, env)
+            case ast.Return():
+                value = NONE if node.value is None else self.value(node.value, env)
+                self.leave(node, value, env)
+                return None
+            case ast.Raise():
+                for part in (node.exc, node.cause):
+                    if part is not None:
+                        self.value(part, env)
+                return None
+            case ast.Assert():
+                self.truth(node.test, env)
+                return self.narrow(node.test, env, True)
+            case ast.If():
+                return self.branch(node, env)
+            case ast.For() | ast.AsyncFor() | ast.While():
+                return self.loop(node, env)
+            case ast.With() | ast.AsyncWith():
+                for item in node.items:
+                    value = self.value(item.context_expr, env)
+                    if item.optional_vars is not None:
+                        bind_all(item.optional_vars, value, env)
+                return self.block(node.body, env)
+            case ast.Try():
+                return self.attempt(node, env)
+            case ast.Match():
+                return self.match(node, env)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                self.captured(node, env)
+                env.names[node.name] = SCALAR
+            case ast.Delete():
+                for target in node.targets:
+                    if isinstance(target, ast.Name):
+                        env.names.pop(target.id, None)
+            case ast.Break() | ast.Continue():
+                if self.leaving:
+                    self.leaving[-1].append(env)
+                return None
+            case _:
+                self.declare(node, env)
+        return env
+
+    def declare(self, node: ast.stmt, env: Env) -> None:
+        """Imports, ``global`` and the like: their names stand for something out of sight."""
+        for alias in getattr(node, "names", []):
+            name = alias if isinstance(alias, str) else (alias.asname or alias.name).split(".")[0]
+            env.names[name] = ANYTHING
+
+    def bind(self, target: ast.expr, value: Value, env: Env) -> None:
+        """Assign a value to a target."""
+        match target:
+            case ast.Name():
+                env.names[target.id] = value
+            case ast.Tuple() | ast.List():
+                self.unpack(target, value, env)
+            case ast.Subscript():
+                owner, index = self.value(target.value, env), self.value(target.slice, env)
+                self.read([value, index], target, env)
+                whole = _covers_all(target.slice)
+                self.emit(Effect.WRITE if whole else Effect.WRITE_PART, owner, target, env)
+            case ast.Attribute():
+                owner = self.value(target.value, env)
+                self.emit(Effect.RESHAPE, owner, target, env)
+                self.emit(Effect.OPAQUE, value, target, env)
+            case ast.Starred():
+                self.bind(target.value, value.viewed(), env)
+
+    def unpack(self, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
+        """Assign the elements of a value to the elements of a target."""
+        items = value.items
+        starred = any(isinstance(e, ast.Starred) for e in target.elts)
+        if items is not None and len(items) == len(target.elts) and not starred:
+            for element, item in zip(target.elts, items, strict=True):
+                self.bind(element, item, env)
+            return
+        for index, element in enumerate(target.elts):
+            self.bind(element, _element(value, index), env)
+
+    def augment(self, node: ast.AugAssign, env: Env) -> None:
+        """Follow ``x += y``: in place where x is a tensor."""
+        value = self.value(node.value, env)
+        self.read([value], node, env)
+        match node.target:
+            case ast.Name(id=name):
+                current = env.names.get(name, ANYTHING)
+                self.emit(Effect.UPDATE, current, node, env)
+                if not current.all_refs():
+                    env.names[name] = Value(null=False, refs=value.all_refs())
+            case ast.Subscript(value=owner):
+                self.emit(Effect.UPDATE, self.value(owner, env), node, env)
+            case ast.Attribute(value=owner):
+                self.emit(Effect.UPDATE, self.value(owner, env), node, env)
+
+    def branch(self, node: ast.If, env: Env) -> Env | None:
+        """Follow an ``if``: one branch where the test is decided, else both."""
+        answer = self.truth(node.test, env)
+        if answer is not None:
+            return self.block(node.body if answer else node.orelse, env)
+        then = self.block(node.body, self.narrow(node.test, env, True))
+        other = self.block(node.orelse, self.narrow(node.test, env, False))
+        return join_envs(then, other)
+
+    def loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env) -> Env | None:
+        """Follow a loop body until its environment is stable; it may run no time at all."""
+        self.leaving.append([])
+        current: Env | None = env
+        for _ in range(_ROUNDS):
+            if current is None:
+                break
+            scope = current.copy()
+            if isinstance(node, ast.While):
+                self.truth(node.test, scope)
+                scope = self.narrow(node.test, scope, True)
+            else:
+                bind_all(node.target, self.value(node.iter, scope).viewed(), scope)
+            after = join_envs(current.copy(), self.block(node.body, scope))
+            if after == current:
+                break
+            current = after
+        for left in self.leaving.pop():
+            current = join_envs(current, left)
+        return self.block(node.orelse, current)
+
+    def attempt(self, node: ast.Try, env: Env) -> Env | None:
+        """Follow a ``try``: a handler may start from any point of the body."""
+        before = env.copy()
+        body = self.block(node.body, env)
+        anywhere = before.copy()
+        for child in node.body:
+            for name in _stored(child):
+                anywhere.names[name] = join(before.names.get(name, ANYTHING), ANYTHING)
+        end = self.block(node.orelse, body)
+        for handler in node.handlers:
+            scope = anywhere.copy()
+            if handler.name:
+                scope.names[handler.name] = SCALAR
+            end = join_envs(end, self.block(handler.body, scope))
+        if not node.finalbody:
+            return end
+        if end is None:
+            self.block(node.finalbody, anywhere)
+            return None
+        return self.block(node.finalbody, end)
+
+    def match(self, node: ast.Match, env: Env) -> Env | None:
+        """Follow a ``match``: any case may be taken, or none."""
+        self.emit(Effect.READ, self.value(node.subject, env), node, env)
+        end: Env | None = env.copy()
+        for case in node.cases:
+            scope = env.copy()
+            for part in ast.walk(case.pattern):
+                name = getattr(part, "name", None) or getattr(part, "rest", None)
+                if isinstance(name, str):
+                    scope.names[name] = ANYTHING
+            if case.guard is not None:
+                self.truth(case.guard, scope)
+            end = join_envs(end, self.block(case.body, scope))
+        return end
+
+    def project_call(
+        self, node: ast.Call, function: FunctionNode, names: Names, env: Env
+    ) -> Value:
+        """Follow a function of the project with the values of this call."""
+        bound = self.bind_arguments(node, function, env)
+        if (
+            bound is None
+            or function in self.stack
+            or len(self.stack) >= _DEPTH
+            or function.decorator_list
+            or isinstance(function, ast.AsyncFunctionDef)
+            or any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
+        ):
+            return self.opaque_call(node, self.arguments(node, env), env)
+        inner_trace = Trace()
+        inner = Follower(names, inner_trace, (*self.stack, function))
+        inner.run(function.body, Env(bound, env.written))
+        for event in inner_trace.events:
+            self.trace.events.append(
+                type(event)(event.effect, event.root, node, event.covered)
+            )
+        result: Value | None = None
+        written: frozenset[str] | None = None
+        for value, wrote in inner.returns:
+            result = value if result is None else join(result, value)
+            written = wrote if written is None else written & wrote
+        env.written |= written or frozenset()
+        return result or ANYTHING
+
+    def bind_arguments(
+        self, node: ast.Call, function: FunctionNode, env: Env
+    ) -> dict[str, Value] | None:
+        """The values of a function's parameters at a call, or None where that is not plain."""
+        if any(isinstance(a, ast.Starred) for a in node.args):
+            return None
+        if any(k.arg is None for k in node.keywords):
+            return None
+        spec = function.args
+        if spec.vararg or spec.kwarg:
+            return None
+        positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+        if len(node.args) > len(positional):
+            return None
+        bound = {
+            name: self.value(arg, env) for name, arg in zip(positional, node.args, strict=False)
+        }
+        for keyword in node.keywords:
+            assert keyword.arg is not None
+            bound[keyword.arg] = self.value(keyword.value, env)
+        for name, default in _defaults(spec).items():
+            bound.setdefault(name, self.value(default, Env()))
+        known = {*positional, *(a.arg for a in spec.kwonlyargs)}
+        return bound if bound.keys() == known else None
+
+
+def _defaults(spec: ast.arguments) -> dict[str, ast.expr]:
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    found = dict(
+        zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True)
+    )
+    for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+        if default is not None:
+            found[arg.arg] = default
+    return found
+
+
+def _covers_all(index: ast.expr) -> bool:
+    if isinstance(index, ast.Slice):
+        return index.lower is None and index.upper is None and index.step is None
+    return isinstance(index, ast.Constant) and index.value is Ellipsis
+
+
+def _element(value: Value, index: int) -> Value:
+    refs = set()
+    for ref in value.all_refs():
+        # A function that returns several fresh tensors returns separate ones.
+        separate = ref.root.startswith("fresh:") and ref.exact
+        refs.add(Ref(f"{ref.root}.{index}", True, True) if separate else Ref(ref.root))
+    known = bool(refs) and UNSEEN not in refs
+    return Value(False if known else None, None, frozenset(refs))
+
+
+def _stored(node: ast.AST) -> set[str]:
+    return {
+        child.id
+        for child in ast.walk(node)
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
+    }

@@ -1,0 +1,88 @@
+"""What following a function body yields: events on memory, returns, and decided tests."""
+
+from __future__ import annotations
+
+import ast
+import enum
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from opscaffold.effects.values import Value
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Names(Protocol):
+    """How names of one module resolve. Supplied by whoever knows the source tree."""
+
+    def dotted(self, expr: ast.expr) -> str | None:
+        """The dotted origin of an expression (``torch.library.custom_op``), or None."""
+
+    def function(self, expr: ast.expr) -> tuple[FunctionNode, Names] | None:
+        """The function definition that an expression denotes, with the names it sees."""
+
+
+class Effect(enum.Enum):
+    """What happens to memory at one place."""
+
+    READ = "reads"
+    WRITE = "overwrites"
+    WRITE_PART = "writes a part of"
+    UPDATE = "reads and writes"
+    RESHAPE = "changes the shape or storage of"
+    OPAQUE = "hands to code out of sight"
+    TRUTH = "takes the truth of"
+
+
+MUTATIONS = frozenset({Effect.WRITE, Effect.WRITE_PART, Effect.UPDATE, Effect.RESHAPE})
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One effect on one root of memory.
+
+    ``node`` is the expression or statement in the function that is followed, also where the
+    effect happens further down in a function it calls. ``covered`` says that every element was
+    written before, on every path to here.
+    """
+
+    effect: Effect
+    root: str
+    node: ast.AST
+    covered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """One way out of the function: the return statement (None: the end of the body)."""
+
+    node: ast.Return | None
+    value: Value
+
+
+@dataclass(slots=True)
+class Trace:
+    """Everything seen on the way.
+
+    ``tests`` holds, for each truth tested, the answers met (None: unknown); ``chosen`` likewise,
+    for each ``a or b``, whether the left operand was the result. ``nulls`` records the nullness
+    of expressions that were asked about.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    returns: list[Returned] = field(default_factory=list)
+    tests: dict[ast.expr, set[bool | None]] = field(default_factory=dict)
+    chosen: dict[ast.BoolOp, set[bool | None]] = field(default_factory=dict)
+    nulls: dict[ast.expr, set[bool | None]] = field(default_factory=dict)
+
+    def decided(self) -> dict[ast.expr, bool]:
+        """The tests that came out one way every time."""
+        return {
+            node: answers == {True}
+            for node, answers in self.tests.items()
+            if answers in ({True}, {False})
+        }
+
+    def on(self, root: str) -> list[Event]:
+        """The events on one root, in the order met."""
+        return [event for event in self.events if event.root == root]
