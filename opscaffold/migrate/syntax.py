@@ -1,0 +1,72 @@
+"""One file as a libcst tree whose nodes are found by the positions that ``ast`` gives."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+
+from opscaffold.source.model import Module
+
+Key = tuple[int, int]
+"""Start and end of a node in bytes of the file's text as UTF-8."""
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_N = TypeVar("_N", bound=cst.CSTNode)
+
+
+class SyntaxMismatchError(Exception):
+    """A file that libcst does not give back unchanged, or reads differently from ``ast``."""
+
+
+class Syntax:
+    """The libcst tree of one module, and the way from ``ast`` nodes into it."""
+
+    def __init__(self, module: Module) -> None:
+        """Parse. Raises SyntaxMismatchError where the tree would not print the same text."""
+        text = module.source.text
+        try:
+            tree = cst.parse_module(text)
+        except cst.ParserSyntaxError as error:
+            raise SyntaxMismatchError(f"libcst cannot read it: {error.message}") from None
+        except RecursionError:
+            raise SyntaxMismatchError("it is nested too deeply to be rewritten") from None
+        if tree.code != text:
+            raise SyntaxMismatchError("libcst does not give it back unchanged")
+        wrapper = MetadataWrapper(tree, unsafe_skip_copy=True)
+        self.tree = wrapper.module
+        self.spans: Mapping[cst.CSTNode, Key] = {
+            node: (span.start, span.start + span.length)
+            for node, span in wrapper.resolve(ByteSpanPositionProvider).items()
+        }
+        self._by_key: dict[Key, list[cst.CSTNode]] = {}
+        for node, key in self.spans.items():
+            self._by_key.setdefault(key, []).append(node)
+        data = text.encode()
+        self._lines = [0, *(m.end() for m in _LINE_END.finditer(data))]
+
+    def key(self, node: ast.AST) -> Key:
+        """The byte span of an ``ast`` node."""
+        line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
+        last, end = node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+        return self._lines[line - 1] + column, self._lines[last - 1] + end
+
+    def find(self, node: ast.AST, kind: type[_N]) -> _N:
+        """The libcst node of this kind that stands where the ``ast`` node stands.
+
+        Raises SyntaxMismatchError where there is none.
+        """
+        for found in self._by_key.get(self.key(node), ()):
+            if isinstance(found, kind):
+                return found
+        line = getattr(node, "lineno", 1)
+        raise SyntaxMismatchError(f"libcst reads line {line} differently from Python")
+
+
+def code_of(node: cst.CSTNode) -> str:
+    """The text of a node by itself."""
+    return cst.Module(body=[]).code_for_node(node)
