@@ -23,7 +23,7 @@ OPSCAFFOLD = [sys.executable, "-m", "opscaffold"]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
 
 
-class UnexpectedResult(Exception):
+class UnexpectedResultError(Exception):
     """A step of the demo did not end as it should."""
 
 
@@ -40,7 +40,7 @@ def main() -> int:
         else:
             keep.mkdir(parents=True)
             run_demo(keep.resolve())
-    except UnexpectedResult as error:
+    except UnexpectedResultError as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         return 1
     print(f"\nAll of it as expected, in {time.monotonic() - start:.0f} s.")
@@ -48,7 +48,7 @@ def main() -> int:
 
 
 def run_demo(work: Path) -> None:
-    """Run every step in ``work``. Raises UnexpectedResult."""
+    """Run every step in ``work``. Raises UnexpectedResultError."""
     heading("1. Generate a package with one op of each kind")
     answers = HERE / "answers.toml"
     run(work, *OPSCAFFOLD, "new", "--answers", os.fspath(answers), "--output-dir", ".")
@@ -67,7 +67,7 @@ def run_demo(work: Path) -> None:
     heading("4. See what migrate would change")
     diff = run(project, *OPSCAFFOLD, "migrate", ".")
     if not diff:
-        raise UnexpectedResult("migrate showed no diff")
+        raise UnexpectedResultError("migrate showed no diff")
 
     heading("5. Change it, and run the same tests")
     run(project, *OPSCAFFOLD, "migrate", "--write", ".")
@@ -76,7 +76,7 @@ def run_demo(work: Path) -> None:
     heading("6. Migrate again: nothing is left to change")
     diff = run(project, *OPSCAFFOLD, "migrate", ".")
     if diff:
-        raise UnexpectedResult("a second migrate showed a diff")
+        raise UnexpectedResultError("a second migrate showed a diff")
 
 
 def heading(text: str) -> None:
@@ -87,7 +87,7 @@ def heading(text: str) -> None:
 def run(directory: Path, *command: str, expected: int = 0, **variables: str) -> bytes:
     """Run a command, show it and its output, and return its standard output.
 
-    Raises UnexpectedResult if it does not exit with ``expected``.
+    Raises UnexpectedResultError if it does not exit with ``expected``.
     """
     print(f"$ {shown(command)}", flush=True)
     caches = {"TORCHINDUCTOR_CACHE_DIR": os.fspath(directory.parent / "inductor")}
@@ -102,7 +102,7 @@ def run(directory: Path, *command: str, expected: int = 0, **variables: str) -> 
     sys.stdout.buffer.flush()
     if done.returncode != expected:
         what = f"exited with {done.returncode}, not {expected}"
-        raise UnexpectedResult(f"`{shown(command)}` {what}")
+        raise UnexpectedResultError(f"`{shown(command)}` {what}")
     return done.stdout
 
 
