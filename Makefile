@@ -28,9 +28,8 @@ venv: .venv/ready ## Set up .venv
 	@python="$$(bash tools/python.sh '$(PYTHON)')"; \
 	echo "Setting up .venv with $$("$$python" --version) (takes some minutes the first time)"; \
 	"$$python" -m venv --clear .venv
-	@$(RUN) pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@printf '%s' "$(CURDIR)" > .venv/where
+	@$(RUN) pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@pwd -P > .venv/where
 	@touch .venv/ready
 
 demo: .venv/ready ## Generate a package, run its tests; migrate the example project, run its tests

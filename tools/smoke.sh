@@ -16,7 +16,7 @@ fail() {
 }
 
 "$python" -m venv venv
-venv/bin/python -m pip install --quiet --disable-pip-version-check "$wheel"
+venv/bin/python -m pip install -qq --disable-pip-version-check "$wheel"
 venv/bin/python -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is not None)' \
     || fail "a plain install brought torch along"
 # By its full path: a script's first line cannot hold the space of this directory's name, and

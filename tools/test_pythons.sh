@@ -29,8 +29,7 @@ for version in 3.10 3.12 3.13 3.14; do
     stamp="$(cksum < pyproject.toml) $PWD"
     if [ "$(cat "$venv/ready" 2>/dev/null || true)" != "$stamp" ]; then
         "$python" -m venv --clear "$venv"
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+        "$venv/bin/python" -m pip install -qq --disable-pip-version-check --editable '.[test]'
         printf '%s' "$stamp" > "$venv/ready"
     fi
     echo "Python $version: $("$venv/bin/python" --version)"
