@@ -1,0 +1,131 @@
+"""The ``opscaffold`` command: its subcommands, and what every one of them does with errors.
+
+Exit codes: 0 success, 1 the command ran and its answer is no, 2 a mistake in usage, input or
+surroundings, 3 a fault of opscaffold itself, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from opscaffold import __version__
+from opscaffold.cli.migrate import migrate
+from opscaffold.cli.new import new
+from opscaffold.errors import UserError
+
+OK = 0
+USAGE = 2
+FAULT = 3
+INTERRUPTED = 130
+
+DEBUG_VARIABLE = "OPSCAFFOLD_DEBUG"
+
+# Typer's rich help would import rich for a plain `--help`.
+app = typer.Typer(
+    name="opscaffold",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"opscaffold {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Write and migrate PyTorch custom operators by the contract they promise."""
+
+
+app.command()(new)
+app.command()(migrate)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    ``arguments`` are those of the process unless given. SystemExit leaves this function only
+    where shell completion asks for it.
+    """
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_left()
+    except UserError as error:
+        return _report(f"opscaffold: error: {error}", USAGE)
+    except KeyboardInterrupt:
+        return _report("opscaffold: interrupted", INTERRUPTED)
+    except Exception as error:  # noqa: BLE001 -- the last place that can explain a fault
+        return _report_fault(error)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    command = get_command(app)
+    try:
+        result: Any = command.main(
+            args=None if arguments is None else list(arguments),
+            prog_name="opscaffold",
+            standalone_mode=False,
+        )
+    except typer.Abort as error:
+        if isinstance(error.__cause__, EOFError):
+            raise UserError("the input ended before every question was answered") from None
+        raise KeyboardInterrupt from None
+    except Exception as error:
+        # Typer raises Click's exceptions, from Click or from a copy of its own by release: what
+        # they share is that they can show themselves.
+        show = getattr(error, "show", None)
+        if show is None or not hasattr(error, "exit_code"):
+            raise
+        show()
+        return int(error.exit_code)
+    return result if isinstance(result, int) else OK
+
+
+def _report(message: str, code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = _reader_left()
+    sys.stderr.write(f"{message}\n")
+    return code
+
+
+def _report_fault(error: Exception) -> int:
+    if os.environ.get(DEBUG_VARIABLE) == "1":
+        traceback.print_exception(error)
+    summary = " ".join(str(error).split())
+    described = f"{type(error).__name__}: {summary}" if summary else type(error).__name__
+    return _report(
+        f"opscaffold: internal error: {described}\n"
+        "This is a fault in opscaffold, please report it with the command you ran.\n"
+        f"Set {DEBUG_VARIABLE}=1 to see where it happened.",
+        FAULT,
+    )
+
+
+def _reader_left() -> int:
+    # The interpreter flushes stdout once more at exit, and would complain.
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)
+    return OK
