@@ -39,7 +39,9 @@ def with_entry(text: str, name: str, sentence: str) -> str:
     sphinx = re.match(rf"\s*:param\s+(?:[^:]*\s)?{re.escape(name)}\s*:", first)
     if sphinx:
         replacement = [f"{sphinx[0]} {sentence}{newline}"]
-        replacement += [line for line in lines[start + 1 : end] if line.lstrip().startswith(":type")]
+        replacement += [
+            line for line in lines[start + 1 : end] if line.lstrip().startswith(":type")
+        ]
     elif re.match(rf"\s*{re.escape(name)}\s*:\s*\S*\s*", first) and _in_numpy(lines, start):
         deeper = next((line for line in lines[start + 1 : end] if line.strip()), "")
         inner = deeper[: len(deeper) - len(deeper.lstrip())] or pad + "    "
@@ -47,7 +49,7 @@ def with_entry(text: str, name: str, sentence: str) -> str:
     else:
         replacement = [f"{pad}{name}: {sentence}{newline}"]
     trailing = lines[start:end]
-    blanks = []
+    blanks: list[str] = []
     while trailing and not trailing[-1].strip():
         blanks.insert(0, trailing.pop())
     return "".join(lines[:start] + replacement + blanks + lines[end:])

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import libcst as cst
 
-Item = TypeVar("Item", cst.Arg, cst.Param, cst.Element, cst.ImportAlias)
+Item = TypeVar("Item", bound=cst.CSTNode)
 
 _TRAILING = {"Arg": "whitespace_after_arg", "Param": "whitespace_after_param"}
 
@@ -31,22 +31,23 @@ def insert_after(items: Sequence[Item], index: int, item: Item) -> list[Item]:
         return [item]
     before = items[index]
     if index < len(items) - 1:
-        placed = item.with_changes(comma=_plain(before.comma, items))
+        placed = item.with_changes(comma=_plain(_comma(before), items))
         return [*items[: index + 1], placed, *items[index + 1 :]]
     last = _as_last(item, before)
     return [*items[:-1], _as_inner(before, items), last]
 
 
+def _comma(item: cst.CSTNode) -> cst.Comma | cst.MaybeSentinel:
+    comma: cst.Comma | cst.MaybeSentinel = item.comma  # type: ignore[attr-defined]
+    return comma
+
+
 def _separator(items: Sequence[Item]) -> cst.Comma:
     """The comma between items of this list."""
     for item in items[:-1]:
-        if isinstance(item.comma, cst.Comma):
-            return _without_comment(item.comma)
-    last = items[-1].comma
-    if isinstance(last, cst.Comma) and isinstance(
-        last.whitespace_after, cst.ParenthesizedWhitespace
-    ):
-        return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        comma = _comma(item)
+        if isinstance(comma, cst.Comma):
+            return _without_comment(comma)
     return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
 
@@ -65,7 +66,7 @@ def _plain(comma: cst.Comma | cst.MaybeSentinel, items: Sequence[Item]) -> cst.C
 def _as_inner(item: Item, items: Sequence[Item]) -> Item:
     """The formerly last item, with the comma of an inner one; its comment stays with it."""
     separator = _separator(items)
-    comma = item.comma
+    comma = _comma(item)
     if isinstance(comma, cst.Comma):
         space, inner = comma.whitespace_after, separator.whitespace_after
         if isinstance(space, cst.ParenthesizedWhitespace) and space.first_line.comment:
@@ -84,12 +85,12 @@ def _as_inner(item: Item, items: Sequence[Item]) -> Item:
 
 def _as_last(item: Item, last: Item) -> Item:
     """The item laid out as the last one of its list was; its own comment stays with it."""
-    comma = last.comma
-    if isinstance(item.comma, cst.Comma):
-        own = item.comma.whitespace_after
+    comma, mine = _comma(last), _comma(item)
+    if isinstance(mine, cst.Comma):
+        own = mine.whitespace_after
         if isinstance(own, cst.ParenthesizedWhitespace) and own.first_line.comment:
             closing = _closing_space(last)
-            comma = item.comma.with_changes(
+            comma = mine.with_changes(
                 whitespace_after=own.with_changes(last_line=closing, empty_lines=())
             )
     elif isinstance(comma, cst.Comma):
@@ -97,7 +98,7 @@ def _as_last(item: Item, last: Item) -> Item:
     changes: dict[str, object] = {"comma": comma}
     field = _TRAILING.get(type(item).__name__)
     if field is not None:
-        changes[field] = getattr(last, field) if comma is last.comma else cst.SimpleWhitespace("")
+        changes[field] = getattr(last, field) if comma is _comma(last) else cst.SimpleWhitespace("")
     return item.with_changes(**changes)
 
 

@@ -1,0 +1,247 @@
+"""Deriving a fake kernel from a functional kernel: its allocations, and what leads to them.
+
+Only branches on metadata are followed; in-place work on what was allocated is left out, since
+it changes no metadata. PyTorch's rule for fake kernels: metadata only, same shape, dtype,
+device, strides (torch.library reference).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Mapping
+
+from opscaffold.effects import aten
+from opscaffold.migrate.fake_kinds import FakeKinds, KindOf
+
+_HARMLESS_CONTEXTS = frozenset(
+    {"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.cuda.device"}
+    | {"torch.set_grad_enabled", "torch.profiler.record_function", "torch.device"}
+    | {"torch.autograd.profiler.record_function", "torch.cuda.stream", "torch.cuda.nvtx.range"}
+    | {"torch.accelerator.device_index", "contextlib.nullcontext"}
+)
+
+
+class UnderivableError(Exception):
+    """No fake follows from the kernel; the text says which part stands in the way."""
+
+
+def derive_fake(code: str, tensors: Iterable[str], kinds: FakeKinds) -> list[str]:
+    """Derive the body of a fake kernel from the code of a functional kernel.
+
+    ``code`` holds one function definition at the left margin; ``tensors`` names its Tensor
+    parameters. Returns lines without indentation of their own block. Raises UnderivableError.
+    """
+    function = ast.parse(code).body[0]
+    if not isinstance(function, ast.FunctionDef):
+        raise UnderivableError("it is not a plain function")
+    spec = function.args
+    names = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
+    tensor_names = set(tensors)
+    env = {n: KindOf.TENSOR if n in tensor_names else KindOf.METADATA for n in names}
+    body, _ = _Slicer(kinds).block(function.body, set())
+    if not any(isinstance(n, ast.Return) and n.value for s in body for n in ast.walk(s)):
+        raise UnderivableError("it returns nothing that was allocated in sight")
+    _Checker(kinds).block(body, env)
+    return _Printer(code).block(_simplified(body))
+
+
+class _Slicer:
+    """Keeps, from the end backwards, what the returns need."""
+
+    def __init__(self, kinds: FakeKinds) -> None:
+        self.kinds = kinds
+
+    def block(self, body: list[ast.stmt], needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
+        kept: list[ast.stmt] = []
+        for statement in reversed(body):
+            part, needed = self.statement(statement, needed)
+            kept[:0] = part
+        return kept, needed
+
+    def statement(self, node: ast.stmt, needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
+        match node:
+            case ast.Return():
+                return [node], _loads(node.value) if node.value else set()
+            case ast.Raise():
+                return [node], _loads(node)
+            case ast.Assign() | ast.AnnAssign():
+                return self.assignment(node, needed)
+            case ast.Expr():
+                _refuse_reshape(node, needed)
+                return [], needed
+            case ast.If():
+                return self.branch(node, needed)
+            case ast.With():
+                return self.context(node, needed)
+            case ast.Import() | ast.ImportFrom():
+                bound = {(a.asname or a.name).split(".")[0] for a in node.names}
+                return ([node], needed - bound) if bound & needed else ([], needed)
+            case ast.FunctionDef() | ast.ClassDef() if node.name not in needed:
+                return [], needed
+            case ast.AugAssign() | ast.Assert() | ast.Pass() | ast.Delete():
+                return [], needed
+        if _stores(node) & needed or _returns(node):
+            raise UnderivableError(f"what it returns is settled inside `{_head(node)}`")
+        return [], needed
+
+    def assignment(
+        self, node: ast.Assign | ast.AnnAssign, needed: set[str]
+    ) -> tuple[list[ast.stmt], set[str]]:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        names = {n.id for t in targets for n in _plain_names(t)}
+        if not names & needed or node.value is None:
+            return [], needed
+        return [node], (needed - names) | _loads(node.value)
+
+    def branch(self, node: ast.If, needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
+        if not (_stores(node) & needed or _returns(node)):
+            return [], needed
+        then, before = self.block(node.body, set(needed))
+        other, otherwise = self.block(node.orelse, set(needed))
+        kept = ast.If(node.test, then or [ast.Pass()], other)
+        ast.copy_location(kept, node)
+        return [kept], before | otherwise | _loads(node.test) | needed - _stores(node)
+
+    def context(self, node: ast.With, needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
+        if not (_stores(node) & needed or _returns(node)):
+            return [], needed
+        for item in node.items:
+            call = item.context_expr
+            func = call.func if isinstance(call, ast.Call) else call
+            if self.kinds.dotted(func) not in _HARMLESS_CONTEXTS or item.optional_vars:
+                raise UnderivableError(f"what it returns is settled inside `{_head(node)}`")
+        return self.block(node.body, needed)
+
+
+class _Checker:
+    """Holds every kept expression to what a fake kernel may do."""
+
+    def __init__(self, kinds: FakeKinds) -> None:
+        self.kinds = kinds
+
+    def block(self, body: list[ast.stmt], env: dict[str, KindOf]) -> dict[str, KindOf]:
+        for node in body:
+            match node:
+                case ast.Return(value=ast.expr() as value):
+                    if self.need(value, env) is not KindOf.TENSOR:
+                        raise UnderivableError(f"`{ast.unparse(value)}` is no tensor made in sight")
+                case ast.Assign():
+                    kind = self.need(node.value, env)
+                    for name in (n for t in node.targets for n in _plain_names(t)):
+                        env[name.id] = kind
+                case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value):
+                    env[target] = self.need(value, env)
+                case ast.If():
+                    if self.need(node.test, env) is not KindOf.METADATA:
+                        raise UnderivableError(f"`{ast.unparse(node.test)}` depends on values")
+                    then = self.block(node.body, dict(env))
+                    other = self.block(node.orelse, dict(env))
+                    env = _joined(then, other)
+        return env
+
+    def need(self, expr: ast.expr, env: Mapping[str, KindOf]) -> KindOf:
+        kind = self.kinds.kind(expr, env)
+        if kind is KindOf.UNSAFE:
+            raise UnderivableError(f"`{ast.unparse(expr)}` cannot be told from metadata alone")
+        return kind
+
+
+def _joined(left: dict[str, KindOf], right: dict[str, KindOf]) -> dict[str, KindOf]:
+    return {
+        name: left[name] if left[name] is right[name] else KindOf.UNSAFE
+        for name in left.keys() & right.keys()
+    } | {name: kind for name, kind in (left | right).items() if (name in left) != (name in right)}
+
+
+def _simplified(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return allocations directly, and merge branches that return the same."""
+    result: list[ast.stmt] = []
+    for node in body:
+        if isinstance(node, ast.If):
+            node.body = _simplified(node.body)
+            node.orelse = _simplified(node.orelse)
+        result.append(node)
+    match result:
+        case [*rest, ast.Assign(targets=[ast.Name(id=name)], value=value), ast.Return() as last]:
+            if isinstance(last.value, ast.Name) and last.value.id == name:
+                direct = ast.copy_location(ast.Return(value), last)
+                return _merged([*rest, direct])
+    return _merged(result)
+
+
+def _merged(body: list[ast.stmt]) -> list[ast.stmt]:
+    match body:
+        case [*rest, ast.If(body=[ast.Return() as a], orelse=[]), ast.Return() as b] | [
+            *rest,
+            ast.If(body=[ast.Return() as a], orelse=[ast.Return() as b]),
+        ]:
+            if ast.dump(a) == ast.dump(b):
+                return _merged([*rest, b])
+    return body
+
+
+class _Printer:
+    """Prints statements with the text their expressions had, where that was one line."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def block(self, body: list[ast.stmt]) -> list[str]:
+        return [line for node in body for line in self.statement(node)]
+
+    def statement(self, node: ast.stmt) -> list[str]:
+        match node:
+            case ast.Return(value=ast.expr() as value):
+                return [f"return {self.text(value)}"]
+            case ast.If():
+                return self.branch(node, "if")
+            case ast.Assign() if len(node.targets) == 1:
+                return [f"{self.text(node.targets[0])} = {self.text(node.value)}"]
+        return ast.unparse(node).splitlines()
+
+    def branch(self, node: ast.If, word: str) -> list[str]:
+        lines = [f"{word} {self.text(node.test)}:"]
+        lines += ["    " + line for line in self.block(node.body)]
+        if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+            return lines + self.branch(node.orelse[0], "elif")
+        if node.orelse:
+            lines += ["else:", *("    " + line for line in self.block(node.orelse))]
+        return lines
+
+    def text(self, node: ast.expr) -> str:
+        segment = ast.get_source_segment(self.code, node)
+        return ast.unparse(node) if segment is None or "\n" in segment else segment
+
+
+def _plain_names(target: ast.expr) -> list[ast.Name]:
+    if isinstance(target, ast.Name):
+        return [target]
+    if isinstance(target, ast.Tuple | ast.List):
+        return [n for e in target.elts for n in _plain_names(e)]
+    return []
+
+
+def _loads(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def _stores(node: ast.AST) -> set[str]:
+    return {
+        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+
+
+def _returns(node: ast.AST) -> bool:
+    return any(isinstance(n, ast.Return) for n in ast.walk(node))
+
+
+def _refuse_reshape(node: ast.Expr, needed: set[str]) -> None:
+    for call in ast.walk(node):
+        match call:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+                if name in needed and aten.is_reshaping(method):
+                    raise UnderivableError(f"`{ast.unparse(call)}` changes what was allocated")
+
+
+def _head(node: ast.stmt) -> str:
+    return ast.unparse(node).splitlines()[0]
