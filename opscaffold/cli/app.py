@@ -1,7 +1,7 @@
 """The ``opscaffold`` command: its subcommands, and what every one of them does with errors.
 
 Exit codes: 0 success, 1 the command ran and its answer is no, 2 a mistake in usage, input or
-surroundings, 3 a fault of opscaffold itself, 130 interrupted.
+surroundings, 3 a fault of opscaffold itself, 130 interrupted, 141 the reader of the output left.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from opscaffold import __version__
@@ -24,12 +25,27 @@ OK = 0
 USAGE = 2
 FAULT = 3
 INTERRUPTED = 130
+READER_LEFT = 141
 
 DEBUG_VARIABLE = "OPSCAFFOLD_DEBUG"
+
+
+class _ReaderLeftError(Exception):
+    """A broken pipe, by a name that typer does not know: it would exit with 1, our "no"."""
+
+
+class _Group(TyperGroup):
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderLeftError from None
+
 
 # Typer's rich help would import rich for a plain `--help`.
 app = typer.Typer(
     name="opscaffold",
+    cls=_Group,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -67,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = _run(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderLeftError):
         return _reader_left()
     except UserError as error:
         return _report(f"opscaffold: error: {error}", USAGE)
@@ -128,4 +144,4 @@ def _reader_left() -> int:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
-    return OK
+    return READER_LEFT
