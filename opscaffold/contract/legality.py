@@ -100,11 +100,7 @@ def check_family(contract: OpContract, release: Release | None = None) -> list[P
         try:
             derived = derive(contract)
         except DerivationError as error:
-            problems.append(
-                Problem(
-                    "family", f"no {form} form: {error}", "generate the functional op on its own"
-                )
-            )
+            problems.append(Problem("family", str(error), "generate the functional op on its own"))
             continue
         known = {(p.code, p.parameter) for p in problems}
         problems += [
@@ -130,7 +126,7 @@ def _names(contract: OpContract) -> Iterator[Problem]:
             "underscore",
             f"the name {contract.name!r} ends in '_', which says in-place, but the op is "
             f"{contract.kind.value}",
-            f"name it {contract.name.rstrip('_') or 'op'!r}",
+            f"name it {_plain_name(contract.name)!r}",
         )
     for name, count in Counter(p.name for p in contract.parameters).items():
         reason = validate_parameter_name(name)
@@ -140,6 +136,11 @@ def _names(contract: OpContract) -> Iterator[Problem]:
             yield Problem(
                 "duplicate", f"{count} arguments are named {name!r}", "give each its own name", name
             )
+
+
+def _plain_name(name: str) -> str:
+    candidate = name.rstrip("_")
+    return candidate if validate_op_name(candidate) is None else f"{candidate}_op"
 
 
 def _other_name(name: str) -> str:
@@ -317,17 +318,10 @@ def _out(contract: OpContract) -> Iterator[Problem]:
 def _mutable(contract: OpContract) -> Iterator[Problem]:
     mutated = [p for p in contract.parameters if p.mutated]
     if any(_aliases(r) for r in contract.returns):
-        fitting = infer_kind(contract)
-        remedy = (
-            "return nothing"
-            if fitting is Kind.MUTABLE
-            else f"tag it torch.Tag.{'inplace' if fitting is Kind.INPLACE else 'out'}, or return "
-            "nothing"
-        )
         yield Problem(
             "return-alias",
             "a mutable op without a tag must not return what it mutates, or a view of an input",
-            remedy,
+            _tag_remedy(contract, mutated),
         )
     strange = [r for r in contract.returns if strip_alias(r.type) != _TENSOR]
     if strange:
@@ -354,6 +348,25 @@ def _mutable(contract: OpContract) -> Iterator[Problem]:
                 "buffer (Tag.out, or returning nothing)",
                 parameter.name,
             )
+
+
+def _tag_remedy(contract: OpContract, mutated: list[Parameter]) -> str:
+    """The nearest tagged form of an untagged op that returns what it mutates."""
+    fitting = infer_kind(contract)
+    if fitting is Kind.INPLACE:
+        return "tag it torch.Tag.inplace, or return nothing"
+    if fitting is Kind.OUT:
+        return "tag it torch.Tag.out, or return nothing"
+    plain = all(strip_alias(p.type) == _TENSOR for p in mutated)
+    if plain and len(mutated) == 1 == len(contract.returns):
+        name = mutated[0].name
+        return (
+            f"move {name!r} to the front and tag it torch.Tag.inplace, make it keyword-only and "
+            "tag it torch.Tag.out, or return nothing"
+        )
+    if plain and len(mutated) == len(contract.returns):
+        return "make the buffers keyword-only and tag it torch.Tag.out, or return nothing"
+    return "return nothing"
 
 
 def _list_of_optional(type_: SchemaType) -> bool:

@@ -61,8 +61,11 @@ def parse_default(
 def check_default(value: DefaultValue, type_: SchemaType) -> str | None:
     """Why PyTorch would refuse ``value`` as the default of a ``type_``, or None."""
     try:
+        if type_ == BaseType("float") and type(value) is int:
+            # PyTorch reads the digits as a float there, however many they are.
+            value = float(value)
         written = write_default(value)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         return str(error)
     try:
         tokens = tokenize(written)
@@ -217,10 +220,10 @@ class _Reader:
             if number.kind is not TokenKind.NUMBER:
                 raise self.fail(f"Expected a number behind '-', found {number.describe()}")
             self.at += 1
-            return self._number(number, negative=True)
+            return self._number(number, type_name, negative=True)
         if token.kind is not TokenKind.NUMBER:
             raise self.fail(f"Expected a default value, found {token.describe()}", token)
-        return self._number(token, negative=False)
+        return self._number(token, type_name, negative=False)
 
     def _word(self, token: Token, type_name: str) -> DefaultValue:
         if token.text in _CONSTANTS:
@@ -230,15 +233,16 @@ class _Reader:
             raise self.fail(f"{token.text!r} is no default that PyTorch knows here", token)
         return Symbol(token.text)
 
-    def _number(self, token: Token, *, negative: bool) -> DefaultValue:
+    def _number(self, token: Token, type_name: str, *, negative: bool) -> DefaultValue:
         sign = -1 if negative else 1
         digits = token.text
         if digits.isdigit():
             # A longer row of digits cannot fit, and Python refuses to convert the longest.
             value = sign * int(digits) if len(digits.lstrip("0")) <= 20 else INT_MAX + 1
-            if not INT_MIN <= value <= INT_MAX:
+            if INT_MIN <= value <= INT_MAX:
+                return value
+            if type_name != "float":
                 raise self.fail("This number does not fit in 64 bits", token)
-            return value
         number = sign * float(digits.rstrip("j"))
         tiny = 0 < abs(number) < FLOAT_MIN_NORMAL
         lost = number == 0 and any(c in "123456789" for c in re.split("[eE]", digits)[0])
