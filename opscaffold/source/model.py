@@ -66,6 +66,13 @@ class Registration:
     ``schema`` is a literal schema string, ``mutates`` the literal names of ``mutates_args``
     ("unknown" as such), None where absent or not literal. ``conditional`` says that the
     statement stands under an if, try, loop or function: it may not run, or run more than once.
+
+    ``keywords`` are the keyword arguments as written, ``arguments`` all of them by parameter
+    name, positional ones included. ``operand`` is what names the op: the string, or the op
+    itself. ``function_module`` is where ``function`` is defined. ``fallback`` says that the
+    registering name is torch's on some path only (a version fallback). ``helper`` is the project
+    function that registers, where form is HELPER and it can be read. ``result`` is the node
+    whose value is the op: the decorated definition, or the outermost registering call.
     """
 
     role: Role
@@ -80,11 +87,21 @@ class Registration:
     mutates: tuple[str, ...] | str | None = None
     keywords: dict[str, ast.expr] = field(default_factory=dict)
     conditional: bool = False
+    arguments: dict[str, ast.expr] = field(default_factory=dict)
+    operand: ast.expr | None = None
+    function_module: Module | None = None
+    fallback: bool = False
+    helper: FunctionNode | None = None
+    result: ast.AST | None = None
 
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """One registered op. ``definition`` has role CUSTOM_OP, TRITON_OP or DEFINE."""
+    """One registered op. ``definition`` has role CUSTOM_OP, TRITON_OP or DEFINE.
+
+    Where the name is computed (``definition.qualname`` is None), ``qualname`` is its hint:
+    ``ns::{kind}_apply``.
+    """
 
     qualname: str
     definition: Registration
@@ -142,7 +159,10 @@ class Reference:
     bound: the chain of from-imports from this module back to the defining one (nearest first),
     empty where the name is the definition itself. ``holder`` is set where ``node`` is an
     attribute of a module (``ops.scale``): the module the attribute is read from. ``torch_ops``
-    says that ``node`` starts at ``torch.ops``. ``reason`` says, for UNCERTAIN, why.
+    says that the op's name stands in ``node`` as an attribute of its namespace (or as the string
+    of a ``getattr``), however the namespace is reached. ``assignments`` are the assignments that
+    make a name stand for the op (``f = scale``), nearest first. ``reason`` says, for UNCERTAIN,
+    why.
     """
 
     op: Op
@@ -154,3 +174,4 @@ class Reference:
     holder: Module | None = None
     torch_ops: bool = False
     reason: str = ""
+    assignments: tuple[ast.AST, ...] = ()

@@ -1,0 +1,228 @@
+"""Which files there are: Python and Markdown files of a tree, git-ignore rules honoured.
+
+Every path given back is absolute and free of symlinks, so that one file has one path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pathspec
+
+_PYTHON = frozenset({".py"})
+_DOCUMENTS = frozenset({".md", ".markdown"})
+_PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+
+# Never source of the project, tracked or not.
+_ALWAYS_SKIPPED = frozenset(
+    {
+        ".git",
+        ".hg",
+        ".svn",
+        ".venv",
+        ".tox",
+        ".nox",
+        ".eggs",
+        "node_modules",
+        "__pycache__",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".hypothesis",
+        "site-packages",
+    }
+)
+# Build output, unless git tracks it: a package may well be called `build`.
+_SKIPPED_UNTRACKED = frozenset({"build", "dist", "venv", "_build"})
+
+_REGISTERING = re.compile(
+    rb"custom_op|triton_op|torch\s*\.\s*library|\bLibrary\b|import\s+library|impl_abstract"
+    rb"|\bregister_(?:fake|kernel|autograd|vmap|autocast|torch_dispatch)\b"
+    rb"|infer_schema|\.\s*(?:define|impl|_register_fake)\b"
+)
+
+
+def may_register(data: bytes) -> bool:
+    """Say whether a file with these bytes can hold a registration that names torch's API.
+
+    One that registers through a project helper or a renamed import need not hold any of these
+    words; look for the names of those with ``mentions``.
+    """
+    return _REGISTERING.search(data) is not None
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """Return what a file holds; None where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def mentions(names: Iterable[str]) -> re.Pattern[bytes]:
+    """Return a pattern that finds any of the names as a whole word; of no names: none."""
+    words = sorted({re.escape(name.encode()) for name in names})
+    if not words:
+        return re.compile(rb"(?!)")
+    return re.compile(rb"(?<!\w)(?:" + b"|".join(words) + rb")(?!\w)")
+
+
+def find_root(paths: Sequence[Path]) -> Path:
+    """Return the project that holds the paths.
+
+    It is git's top level, else the nearest directory with a pyproject.toml, setup.py or
+    setup.cfg, else the directory the paths have in common (the current one for no paths).
+    """
+    start = _common_directory(paths)
+    answer = _git(start, "rev-parse", "--show-toplevel")
+    if answer is not None and answer.strip():
+        return Path(os.fsdecode(answer).rstrip("\n")).resolve()
+    for directory in (start, *start.parents):
+        if any((directory / name).is_file() for name in _PROJECT_FILES):
+            return directory
+    return start
+
+
+def find_files(paths: Sequence[Path], root: Path, *, exclude: Sequence[str] = ()) -> list[Path]:
+    """Return the Python files under the paths, sorted, each once.
+
+    A file named by itself is always taken, whatever its suffix and whatever ignores it. Of a
+    directory: ``*.py`` that git does not ignore, nothing in virtual environments, caches or
+    build output, nothing that matches ``exclude`` (git-ignore patterns, relative to ``root``),
+    and nothing that a symlink leads to outside ``root``.
+    """
+    return _find(paths, root, _PYTHON, exclude)
+
+
+def find_documents(paths: Sequence[Path], root: Path, *, exclude: Sequence[str] = ()) -> list[Path]:
+    """Return the Markdown files under the paths, by the same rules as ``find_files``."""
+    return _find(paths, root, _DOCUMENTS, exclude)
+
+
+def _find(
+    paths: Sequence[Path], root: Path, suffixes: frozenset[str], exclude: Sequence[str]
+) -> list[Path]:
+    root = root.resolve()
+    spec = pathspec.GitIgnoreSpec.from_lines(exclude)
+    found: set[Path] = set()
+    for path in paths:
+        if not path.is_dir():
+            found.add(path.resolve())
+            continue
+        directory = path.resolve()
+        for candidate in _list(directory):
+            if candidate.suffix not in suffixes:
+                continue
+            real = candidate.resolve()
+            if real != candidate and not real.is_relative_to(root):
+                continue
+            if not real.is_file() or (exclude and spec.match_file(_relative(real, root))):
+                continue
+            found.add(real)
+    return sorted(found)
+
+
+def _list(directory: Path) -> Iterator[Path]:
+    """Yield the files of a directory that git does not ignore."""
+    tracked = _git(directory, "ls-files", "-c", "-z")
+    untracked = _git(directory, "ls-files", "-o", "--exclude-standard", "-z")
+    if tracked is None or untracked is None:
+        yield from _walk(directory, [])
+    elif _git(directory, "check-ignore", "-q", ".") is not None:
+        # Named on purpose though ignored: git would list nothing of it.
+        yield from _walk(directory, [])
+    else:
+        for listing, skipped in (
+            (tracked, _ALWAYS_SKIPPED),
+            (untracked, _ALWAYS_SKIPPED | _SKIPPED_UNTRACKED),
+        ):
+            for raw in listing.split(b"\0"):
+                relative = Path(os.fsdecode(raw))
+                if not raw or any(part in skipped for part in relative.parts[:-1]):
+                    continue
+                yield from _files_of(directory / relative)
+
+
+def _files_of(entry: Path) -> Iterator[Path]:
+    """Yield the entry of a git listing; of a submodule or a nested repository, its files."""
+    if not entry.is_dir():
+        yield entry
+    elif not entry.is_symlink() and entry.name not in _ALWAYS_SKIPPED | _SKIPPED_UNTRACKED:
+        yield from _list(entry)
+
+
+def _walk(directory: Path, rules: list[tuple[Path, pathspec.GitIgnoreSpec]]) -> Iterator[Path]:
+    ignore_file = directory / ".gitignore"
+    if ignore_file.is_file():
+        lines = ignore_file.read_text("utf-8", errors="replace").splitlines()
+        rules = [*rules, (directory, pathspec.GitIgnoreSpec.from_lines(lines))]
+    try:
+        entries = sorted(directory.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_dir():
+            if (
+                entry.is_symlink()
+                or entry.name in _ALWAYS_SKIPPED | _SKIPPED_UNTRACKED
+                or (entry / "pyvenv.cfg").is_file()
+                or _ignored(entry, rules, "/")
+            ):
+                continue
+            yield from _walk(entry, rules)
+        elif not _ignored(entry, rules, ""):
+            yield entry
+
+
+def _ignored(path: Path, rules: list[tuple[Path, pathspec.GitIgnoreSpec]], end: str) -> bool:
+    # The deepest file that says anything decides, as in git.
+    for base, spec in reversed(rules):
+        verdict = spec.check_file(_relative(path, base) + end).include
+        if verdict is not None:
+            return verdict
+    return False
+
+
+def _relative(path: Path, base: Path) -> str:
+    return path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
+
+
+def _common_directory(paths: Sequence[Path]) -> Path:
+    if not paths:
+        return Path.cwd()
+    found = [path.resolve() for path in paths]
+    parents = [str(path if path.is_dir() else path.parent) for path in found]
+    try:
+        start = Path(os.path.commonpath(parents))
+    except ValueError:
+        start = Path(parents[0])
+    while not start.is_dir() and start != start.parent:
+        start = start.parent
+    return start
+
+
+def _git(directory: Path, *arguments: str) -> bytes | None:
+    """Run git; None where there is no git, no repository, or git refuses."""
+    # Set while a hook runs, and then about the repository of the hook, not the one asked for.
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX"}
+    }
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(directory), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=120,
+            env=environment,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,138 @@
+"""A project as read: its modules, its ops, and who refers to them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+
+from opscaffold.source.files import find_files, find_root
+from opscaffold.source.load import Problem
+from opscaffold.source.model import Module, Op, Reference, Registration
+from opscaffold.source.ops import OpFinder
+from opscaffold.source.references import ReferenceFinder
+from opscaffold.source.resolve import Resolution, Resolver
+from opscaffold.source.tree import Tree
+
+
+class Project:
+    """What ``load_project`` yields.
+
+    ``ops`` are those defined in the paths asked for, ``all_ops`` those of the whole root;
+    registrations attached to them and references come from the whole root. ``stray`` are the
+    registrations, within the paths, for an op that the root does not define. ``helpers`` are
+    the project's functions that register what they are given.
+    """
+
+    def __init__(self, root: Path, selected: frozenset[Path], tree: Tree) -> None:
+        self.root = root
+        self.selected = selected
+        self._tree = tree
+        self._resolver = Resolver(tree)
+        self._finder = OpFinder(tree, self._resolver)
+        self._found = self._finder.find()
+        self.all_ops: list[Op] = self._found.ops
+        self.ops = [op for op in self.all_ops if op.definition.module.path in selected]
+        self.stray: list[Registration] = [r for r in self._found.stray if r.module.path in selected]
+        self._references: dict[Op, list[Reference]] | None = None
+
+    @property
+    def modules(self) -> list[Module]:
+        """The modules parsed so far, by path."""
+        return self._tree.loaded()
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What could not be read so far, by path: ask again after ``references``."""
+        return sorted(self._tree.problems, key=lambda p: (str(p.path), p.line, p.column))
+
+    @property
+    def helpers(self) -> list[tuple[Module, ast.AST]]:
+        """The functions of the project that register what they are given."""
+        known = self._finder.helpers.modules
+        return sorted(
+            ((module, node) for node, module in known.items()),
+            key=lambda pair: (str(pair[0].path), getattr(pair[1], "lineno", 0)),
+        )
+
+    def module_for(self, path: Path) -> Module | None:
+        """Return the module of a file of the project; None where it cannot be read."""
+        return self._tree.load(path.resolve())
+
+    def module_named(self, name: str) -> Module | None:
+        """Return the module with a dotted name, or None."""
+        for path in sorted(self._tree.files):
+            if self._tree.name_of(path) == name:
+                return self._tree.load(path)
+        return None
+
+    def resolve(self, module: Module, expression: ast.expr) -> Resolution:
+        """Return what an expression may stand for."""
+        return self._resolver.resolve(module, expression)
+
+    def resolve_dotted(self, module: Module, expression: ast.expr) -> str | None:
+        """Return the full dotted name of what an expression stands for, if that is sure.
+
+        ``torch.library.custom_op``, ``torch.ops.ns.op``, ``builtins.len``; for a definition or
+        a module of the tree, its module's name and its own.
+        """
+        target = self._resolver.resolve(module, expression).certain
+        if target is None:
+            return None
+        if target.dotted is not None:
+            return target.dotted
+        if target.module is None:
+            return None
+        if target.node is None:
+            return target.module.name
+        names: list[str] = []
+        node: ast.AST | None = target.node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return None
+        while node is not None:
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                names.append(node.name)
+            node = target.module.parents.get(node)
+        return ".".join([target.module.name, *reversed(names)])
+
+    def op_of(self, module: Module, expression: ast.expr) -> Op | None:
+        """Return the op an expression stands for (itself, or by ``torch.ops``), if that is sure."""
+        return self._reference_finder().sure_op(module, expression)
+
+    def bindings_in_scope(self, module: Module, node: ast.AST) -> set[str]:
+        """Return every name bound in the scope a node stands in, or in one around it.
+
+        A new name that is none of these hides nothing there. Builtins are not among them;
+        names that star imports of tree modules bring are.
+        """
+        names = self._tree.scopes(module).names_at(node)
+        for statement in self._tree.scopes(module).top.stars:
+            source, _ = self._resolver.source_of(module, statement)
+            if source is not None:
+                top = self._tree.scopes(source).top
+                names |= {n for n in top.bindings if self._resolver.exports(source, n) is not False}
+        return names
+
+    def references(self, op: Op) -> list[Reference]:
+        """Return every place in the root that denotes an op or may, by file and position."""
+        if self._references is None:
+            self._references = self._reference_finder().find()
+        return self._references.get(op, [])
+
+    def _reference_finder(self) -> ReferenceFinder:
+        return ReferenceFinder(self._tree, self._resolver, self.all_ops, self._found.by_object)
+
+
+def load_project(
+    paths: Sequence[Path], root: Path | None = None, exclude: Sequence[str] = ()
+) -> Project:
+    """Read a project. Nothing in it is imported or run.
+
+    ``paths`` (files or directories) say whose ops are wanted, ``root`` where the rest of the
+    project is; without it, ``find_root`` decides. ``exclude`` are git-ignore patterns, relative
+    to the root, of files to leave out altogether: neither ops nor references in them are seen.
+    """
+    root = (root if root is not None else find_root(paths)).resolve()
+    selected = frozenset(find_files(paths, root, exclude=exclude))
+    files = selected | frozenset(find_files([root], root, exclude=exclude))
+    return Project(root, selected, Tree(root, files))

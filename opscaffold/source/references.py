@@ -1,0 +1,388 @@
+"""Every place in a tree that denotes an op, or may."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from opscaffold.source.exports import export_nodes
+from opscaffold.source.files import mentions, read_bytes
+from opscaffold.source.mentions import StringReader
+from opscaffold.source.model import Form, Module, Op, Reference, Use
+from opscaffold.source.ops import qualname_of
+from opscaffold.source.resolve import Resolution, Resolver, Target
+from opscaffold.source.sites import statement_of
+from opscaffold.source.tree import Tree
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_NAMESPACE = "torch.ops."
+_RUN_TIME_IMPORTS = frozenset(
+    {
+        "importlib.import_module",
+        "importlib.util.module_from_spec",
+        "builtins.__import__",
+        "runpy.run_path",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """One op an expression may stand for, how it got there, and why that is not sure."""
+
+    op: Op
+    target: Target
+    reason: str = ""
+
+
+class ReferenceFinder:
+    """Finds the references to a set of ops."""
+
+    def __init__(
+        self, tree: Tree, resolver: Resolver, ops: list[Op], by_object: dict[ast.AST, Op]
+    ) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.ops = ops
+        self.by_object = by_object
+        self.strings = StringReader(self, ops)
+        # The names that ops and their namespaces go by, as far as they are known.
+        self.words: set[str] = set()
+        self._by_name: dict[str, list[Op]] = {}
+        self._packets: dict[str, list[Op]] = {}
+        self._spaces: dict[str, list[Op]] = {}
+        for op in ops:
+            self._by_name.setdefault(op.qualname, []).append(op)
+            packet = f"{op.namespace}::{op.name.partition('.')[0]}"
+            self._packets.setdefault(packet, []).append(op)
+            self._spaces.setdefault(op.namespace, []).append(op)
+        # What names an op within its own registrations is no reference of its own.
+        self._operands: dict[ast.AST, Op] = {}
+        for op in ops:
+            for registration in (op.definition, *op.attached):
+                if registration.operand is not None:
+                    self._operands[registration.operand] = op
+                if registration.call is not None:
+                    for part in ast.walk(registration.call):
+                        if isinstance(part, ast.Constant):
+                            self._operands.setdefault(part, op)
+
+    def find(self) -> dict[Op, list[Reference]]:
+        """Return the references to each op, by file and position."""
+        found: dict[Op, list[Reference]] = {op: [] for op in self.ops}
+        if not self.ops:
+            return found
+        for module in self._candidates():
+            for reference in self._of_module(module):
+                found[reference.op].append(reference)
+        for references in found.values():
+            references.sort(key=_place)
+        return found
+
+    def sure_op(self, module: Module, expression: ast.expr) -> Op | None:
+        """Return the op an expression denotes, if that is sure."""
+        hits = self.hits(self.resolver.resolve(module, expression))
+        if len(hits) == 1 and not hits[0].reason:
+            return hits[0].op
+        return None
+
+    def hits(self, found: Resolution) -> list[_Hit]:
+        """Return the ops that what an expression resolves to may be."""
+        called = found.without_none()
+        hits: dict[Op, _Hit] = {}
+        others = False
+        for target in called.targets:
+            here = list(self._hits_of(target))
+            others = others or not here
+            for hit in here:
+                hits.setdefault(hit.op, hit)
+        # Two ways to one op, such as its object and `torch.ops.ns.op`, are as good as one.
+        if others or not called.complete or len(hits) > 1:
+            why = (
+                "the name is bound in several places"
+                if called.complete or len(called.targets) > 1
+                else "what it stands for depends on code that cannot be followed"
+            )
+            return [replace(hit, reason=hit.reason or why) for hit in hits.values()]
+        return list(hits.values())
+
+    def _hits_of(self, target: Target) -> Iterator[_Hit]:
+        if target.node is not None and target.node in self.by_object:
+            op = self.by_object[target.node]
+            yield _Hit(op, target, self._wrapped(op))
+            return
+        qualname = qualname_of(target.dotted) if target.dotted else None
+        if qualname is None or target.dotted is None:
+            return
+        exact = self._by_name.get(qualname, [])
+        packet = self._packets.get(qualname, [])
+        if target.dotted.count(".") == 4 or len(packet) == 1:
+            several = "several registrations have this name" if len(exact) > 1 else ""
+            for op in exact:
+                yield _Hit(op, target, several)
+            if exact:
+                return
+        for op in packet:
+            yield _Hit(op, target, "the arguments decide which overload is meant")
+
+    def _wrapped(self, op: Op) -> str:
+        definition = op.definition
+        if definition.form is Form.HELPER:
+            return "it is registered through a project helper, which decides what the name is"
+        node = definition.result
+        if isinstance(node, _DEFINITIONS) and definition.call is not None:
+            outer = node.decorator_list
+            if definition.call in outer:
+                outer = outer[: outer.index(definition.call)]
+            else:
+                outer = []
+            for decorator in outer:
+                if not (isinstance(decorator, ast.Name) and decorator.id == "staticmethod"):
+                    return "another decorator stands around the op"
+        return ""
+
+    def _first_words(self) -> set[str]:
+        words: set[str] = set()
+        for op in self.ops:
+            name = op.name.partition(".")[0]
+            if op.definition.qualname is not None:
+                words.add(name)
+            words.add(op.namespace)
+            node = op.definition.result
+            if isinstance(node, _DEFINITIONS):
+                words.add(node.name)
+            elif node is not None:
+                words |= _bound_names(op.definition.module, node)
+        return {word for word in words if word.isidentifier()}
+
+    def _candidates(self) -> list[Module]:
+        """Parse the modules that mention an op by any name it goes by."""
+        self.words = pending = self._first_words()
+        found: dict[Path, Module | None] = {}
+        while pending:
+            pattern = mentions(pending)
+            for path in sorted(self.tree.files - found.keys()):
+                if pattern.search(read_bytes(path) or b""):
+                    found[path] = self.tree.load(path)
+            names = {n for m in found.values() if m is not None for n in self._aliases(m)}
+            pending = names - self.words
+            self.words = self.words | pending
+        return [module for _, module in sorted(found.items()) if module is not None]
+
+    def _aliases(self, module: Module) -> set[str]:
+        """Return the module-level names that stand for an op, or for a namespace of one."""
+        found: set[str] = set()
+        for name, bindings in self.tree.scopes(module).top.bindings.items():
+            for binding in bindings:
+                resolution = self.resolver.binding(module, binding)
+                if self.hits(resolution) or any(self._space(t) for t in resolution.targets):
+                    found.add(name)
+        return found
+
+    def _space(self, target: Target) -> list[Op]:
+        """Return the ops of ``torch.ops.ns``, where the target is that."""
+        dotted = target.dotted or ""
+        if not dotted.startswith(_NAMESPACE) or dotted.count(".") != 2:
+            return []
+        return self._spaces.get(dotted.removeprefix(_NAMESPACE), [])
+
+    def _of_module(self, module: Module) -> Iterator[Reference]:
+        yield from self._exports(module)
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Name):
+                yield from self._name(module, node)
+            elif isinstance(node, ast.Attribute):
+                yield from self._attribute(module, node)
+            elif isinstance(node, ast.Call):
+                yield from self._call(module, node)
+            elif isinstance(node, ast.ImportFrom):
+                yield from self._import(module, node)
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and node not in self._operands
+            ):
+                yield from self.strings.references(module, node, node.value)
+
+    def _exports(self, module: Module) -> Iterator[Reference]:
+        for node in export_nodes(module) or ():
+            found = self.resolver.member(module, str(node.value))
+            for hit in self.hits(found):
+                yield self._make(module, node, hit, Use.EXPORT)
+
+    def _import(self, module: Module, statement: ast.ImportFrom) -> Iterator[Reference]:
+        scope = self.tree.scopes(module).of[statement]
+        for alias in statement.names:
+            for binding in scope.bindings.get(alias.asname or alias.name, ()):
+                if binding.node is alias:
+                    for hit in self.hits(self.resolver.binding(module, binding)):
+                        yield self._make(module, alias, hit, Use.IMPORT)
+
+    def _name(self, module: Module, node: ast.Name) -> Iterator[Reference]:
+        if not isinstance(node.ctx, ast.Load):
+            yield from self._rebinding(module, node)
+            return
+        for hit in self.hits(self.resolver.resolve(module, node)):
+            yield self._use(module, node, hit)
+
+    def _rebinding(self, module: Module, node: ast.Name) -> Iterator[Reference]:
+        """Yield what binds an op's name again, or deletes it: later readers may see either."""
+        scopes = self.tree.scopes(module)
+        scope = scopes.of[node]
+        bindings = scope.bindings.get(node.id, [])
+        own = next((b for b in bindings if b.node is node), None)
+        if own is None or (own.value is not None and self._denotes(module, own.value)):
+            return
+        if own.value is not None and own.value in self.by_object:
+            return
+        for other in bindings:
+            if other.node is node or other.position > own.position:
+                continue
+            for hit in self.hits(self.resolver.binding(module, other)):
+                word = "deletes" if isinstance(node.ctx, ast.Del) else "binds"
+                reason = f"this {word} the op's name" + ("" if word == "deletes" else " again")
+                yield self._make(module, node, replace(hit, reason=reason), Use.UNCERTAIN)
+
+    def _denotes(self, module: Module, value: ast.expr) -> bool:
+        return bool(self.hits(self.resolver.resolve(module, value)))
+
+    def _attribute(self, module: Module, node: ast.Attribute) -> Iterator[Reference]:
+        parent = module.parents.get(node)
+        found = self.resolver.resolve(module, node)
+        hits = self.hits(found)
+        if not isinstance(node.ctx, ast.Load):
+            base = self.resolver.resolve(module, node.value).certain
+            for hit in hits if base is not None else []:
+                reason = "this puts something else in the op's place"
+                yield self._make(module, node, replace(hit, reason=reason), Use.UNCERTAIN)
+            return
+        if not hits:
+            yield from self._run_time_module(module, node)
+            return
+        if isinstance(parent, ast.Attribute) and isinstance(parent.ctx, ast.Load):
+            longer = {hit.op for hit in self.hits(self.resolver.resolve(module, parent))}
+            hits = [hit for hit in hits if hit.op not in longer]
+            if longer:
+                # `torch.ops.ns.op.default`: what names one overload leaves no other possible.
+                return
+        for hit in hits:
+            # `op.default` with `op` bound to the packet: the name alone was no reference.
+            yield self._use(module, node, hit)
+
+    def _run_time_module(self, module: Module, node: ast.Attribute) -> Iterator[Reference]:
+        """``m.scale`` with m imported by its file or a computed name: it may be the op."""
+        if not isinstance(node.value, (ast.Name, ast.Attribute)):
+            return
+        ops = self.strings.by_bound_name.get(node.attr)
+        if not ops:
+            return
+        made = self.resolver.resolve(module, node.value)
+        # `from before import pkg`, where pkg is made by module_from_spec, ends at that call.
+        for target in made.targets:
+            if target.module is None or not isinstance(target.node, ast.Call):
+                continue
+            called = self.resolver.resolve(target.module, target.node.func).certain
+            if called is not None and called.dotted in _RUN_TIME_IMPORTS:
+                for op in ops:
+                    reason = "it is read from a module that is imported at run time"
+                    yield self._use(module, node, _Hit(op, target, reason))
+
+    def _call(self, module: Module, node: ast.Call) -> Iterator[Reference]:
+        yield from self.strings.in_call(module, node)
+        if not (isinstance(node.func, ast.Name) and node.func.id == "getattr"):
+            return
+        if len(node.args) < 2:
+            return
+        hits = self.hits(self.resolver.resolve(module, node))
+        for hit in hits:
+            yield self._use(module, node, hit)
+        if hits or isinstance(node.args[1], ast.Constant):
+            return
+        for target in self.resolver.resolve(module, node.args[0]).targets:
+            ops: Iterable[Op] = self._space(target)
+            if target.is_module and target.module is not None:
+                ops = [
+                    op
+                    for name, ops in self.strings.by_bound_name.items()
+                    for op in ops
+                    if any(
+                        hit.op is op for hit in self.hits(self.resolver.member(target.module, name))
+                    )
+                ]
+            for op in dict.fromkeys(ops):
+                reason = "the name is computed: any op read from here may be meant"
+                yield self._use(module, node, _Hit(op, target, reason))
+
+    def _use(self, module: Module, node: ast.expr, hit: _Hit) -> Reference:
+        parent = module.parents.get(node)
+        use, call = Use.VALUE, None
+        if isinstance(parent, ast.Call) and parent.func is node:
+            use, call = Use.CALL, parent
+        elif isinstance(parent, ast.Attribute):
+            use = Use.ATTRIBUTE
+        if node in self._operands:
+            use, call = Use.REGISTRATION, None
+            return self._make(module, node, replace(hit, reason=""), use)
+        if hit.reason:
+            return self._make(module, node, hit, Use.UNCERTAIN, call)
+        return self._make(module, node, hit, use, call)
+
+    def _make(
+        self,
+        module: Module,
+        node: ast.expr | ast.alias,
+        hit: _Hit,
+        use: Use,
+        call: ast.Call | None = None,
+    ) -> Reference:
+        if hit.reason and use not in (Use.REGISTRATION, Use.IMPORT, Use.EXPORT):
+            use = Use.UNCERTAIN
+        holder = None
+        named_here = False
+        if isinstance(node, ast.Attribute):
+            base = self.resolver.resolve(module, node.value)
+            if base.certain is not None and base.certain.is_module:
+                holder = base.certain.module
+            named_here = self._names_op(module, node)
+        elif isinstance(node, ast.Call):
+            named_here = any(self._space(t) for t in self._first_argument(module, node))
+        return Reference(
+            op=hit.op,
+            module=module,
+            node=node,
+            use=use,
+            call=call,
+            via=hit.target.via,
+            holder=holder,
+            torch_ops=named_here,
+            reason=hit.reason,
+            assignments=hit.target.assignments,
+        )
+
+    def _first_argument(self, module: Module, node: ast.Call) -> tuple[Target, ...]:
+        return self.resolver.resolve(module, node.args[0]).targets if node.args else ()
+
+    def _names_op(self, module: Module, node: ast.Attribute) -> bool:
+        """Say whether an op's name stands in the chain as an attribute of its namespace."""
+        current: ast.expr = node
+        while isinstance(current, ast.Attribute):
+            if any(self._space(t) for t in self.resolver.resolve(module, current.value).targets):
+                return True
+            current = current.value
+        return False
+
+
+def _bound_names(module: Module, node: ast.AST) -> set[str]:
+    statement = statement_of(module, node)
+    return {
+        name.id
+        for name in ast.walk(statement)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+
+
+def _place(reference: Reference) -> tuple[str, int, int]:
+    node = reference.node
+    return str(reference.module.path), node.lineno, node.col_offset

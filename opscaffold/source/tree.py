@@ -1,0 +1,132 @@
+"""The Python files of a project by module name, each parsed when it is first asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from opscaffold.source.load import Problem, load_module
+from opscaffold.source.model import Module
+from opscaffold.source.scopes import Scopes
+
+
+class Tree:
+    """All Python files of a project. Modules are parsed once, on demand.
+
+    ``problems`` holds what could not be read so far.
+    """
+
+    def __init__(self, root: Path, files: Iterable[Path]) -> None:
+        self.root = root
+        self.files = frozenset(files)
+        self.problems: list[Problem] = []
+        self._directories = {parent for file in self.files for parent in file.parents}
+        self._modules: dict[Path, Module | None] = {}
+        self._scopes: dict[Module, Scopes] = {}
+        self._found: dict[tuple[str, Path], tuple[Path, bool] | None] = {}
+        self._bases: dict[str, list[Path]] = {}
+        for file in sorted(self.files):
+            base = self.base_of(file)
+            top = file.relative_to(base).parts[0]
+            bases = self._bases.setdefault(top.removesuffix(".py"), [])
+            if base not in bases:
+                bases.append(base)
+
+    def load(self, path: Path) -> Module | None:
+        """Return the parsed file, or None where it is none of the tree or cannot be read."""
+        if path not in self._modules:
+            module: Module | None = None
+            if path in self.files:
+                loaded = load_module(path, self.name_of(path))
+                if isinstance(loaded, Problem):
+                    self.problems.append(loaded)
+                else:
+                    module = loaded
+            self._modules[path] = module
+        return self._modules[path]
+
+    def loaded(self) -> list[Module]:
+        """Return the modules parsed so far, by path."""
+        return sorted((m for m in self._modules.values() if m is not None), key=lambda m: m.path)
+
+    def scopes(self, module: Module) -> Scopes:
+        """Return the scopes of a module."""
+        if module not in self._scopes:
+            self._scopes[module] = Scopes(module)
+        return self._scopes[module]
+
+    def base_of(self, path: Path) -> Path:
+        """Return the directory from which Python would import the file.
+
+        That is the one above its outermost package.
+        """
+        directory = path.parent
+        while directory != directory.parent and (directory / "__init__.py") in self.files:
+            directory = directory.parent
+        return directory
+
+    def name_of(self, path: Path) -> str:
+        """Return the dotted module name of a file.
+
+        By its packages where it has any; otherwise, as a namespace package would, by its path
+        from the root (without a leading ``src``).
+        """
+        base = self.base_of(path)
+        if base == path.parent and path.is_relative_to(self.root):
+            base = self.root
+        parts = list(path.relative_to(base).with_suffix("").parts)
+        if base == self.root and parts[0] == "src" and len(parts) > 1:
+            del parts[0]
+        if parts[-1] == "__init__" and len(parts) > 1:
+            del parts[-1]
+        return ".".join(parts)
+
+    def at(self, directory: Path, parts: Iterable[str]) -> Path | None:
+        """Return the file of the module that stands at these names below a directory."""
+        place = directory.joinpath(*parts)
+        package = place / "__init__.py"
+        if package in self.files:
+            return package
+        file = place.with_name(place.name + ".py") if place != directory else package
+        return file if file in self.files else None
+
+    def is_package_directory(self, directory: Path) -> bool:
+        """Say whether files of the tree lie below the directory."""
+        return directory in self._directories
+
+    def relative(self, importer: Path, level: int) -> Path | None:
+        """Return the directory that ``from ..`` with so many dots starts at."""
+        directory = importer.parent
+        for _ in range(level - 1):
+            directory = directory.parent
+        return directory if self.is_package_directory(directory) else None
+
+    def find(self, dotted: str, importer: Path) -> tuple[Path, bool] | None:
+        """Return the file that an absolute import reads, and whether that is sure.
+
+        Not sure is a module that is known by its name only, standing in a directory that need
+        not be on the import path, and any name that several files bear.
+        """
+        key = (dotted, self.base_of(importer))
+        if key not in self._found:
+            self._found[key] = self._find(dotted, importer)
+        return self._found[key]
+
+    def _find(self, dotted: str, importer: Path) -> tuple[Path, bool] | None:
+        parts = dotted.split(".")
+        # What a tree calls torch is torch itself, or is hidden by it.
+        if parts[0] == "torch":
+            return None
+        near = self.base_of(importer)
+        for base in (near, self.root, self.root / "src"):
+            file = self.at(base, parts)
+            if file is not None:
+                return file, True
+        if parts[0] in sys.stdlib_module_names:
+            return None
+        others = [f for b in self._bases.get(parts[0], ()) if (f := self.at(b, parts))]
+        if not others:
+            return None
+        packaged = len(parts) > 1 or others[0].name == "__init__.py"
+        return others[0], len(others) == 1 and packaged
