@@ -178,5 +178,3 @@ def _tests_nullness(function: FunctionNode | ast.Lambda, buffer: str) -> bool:
                 if name == buffer:
                     return True
     return False
-
-

@@ -122,7 +122,7 @@ class Expressions:
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self.comprehension(expr, env)
             case ast.Dict() | ast.Set():
-                parts = [self.value(e, env) for e in ast.iter_child_nodes(expr) if _is_expr(e)]
+                parts = [self.value(e, env) for e in _operands(expr)]
                 return Value(null=False, refs=frozenset().union(*(p.all_refs() for p in parts)))
             case ast.Slice():
                 bounds = [b for b in (expr.lower, expr.upper, expr.step) if b is not None]
@@ -130,9 +130,9 @@ class Expressions:
                 return SCALAR
             case _:
                 # await, yield: control leaves the function, with what is handed out.
-                parts = [self.value(e, env) for e in ast.iter_child_nodes(expr) if _is_expr(e)]
-                for part in parts:
-                    self.emit(Effect.OPAQUE, part, expr, env)
+                parts = [self.value(e, env) for e in _operands(expr)]
+                for value in parts:
+                    self.emit(Effect.OPAQUE, value, expr, env)
                 return ANYTHING
 
     def computed(self, expr: ast.expr, operands: list[Value]) -> Value:
@@ -200,18 +200,17 @@ class Expressions:
                     return stop
                 return None if None in answers else not stop
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                values = [self.value(left, env), self.value(right, env)]
+                sides = [self.value(left, env), self.value(right, env)]
                 if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
-                    tested = values[0] if is_none(right) else values[1] if is_none(left) else None
+                    tested = sides[0] if is_none(right) else sides[1] if is_none(left) else None
                     if tested is not None:
                         positive = isinstance(op, ast.Is | ast.Eq)
                         return None if tested.null is None else tested.null is positive
                 if not isinstance(op, ast.Is | ast.IsNot):
-                    self.read(values, expr, env)
+                    self.read(sides, expr, env)
                 return None
             case ast.Call(func=ast.Name(id="isinstance"), args=[subject, _]):
-                tested = self.value(subject, env)
-                return False if tested.null is True else None
+                return False if self.value(subject, env).null is True else None
             case ast.Compare():
                 self.read([self.value(e, env) for e in [expr.left, *expr.comparators]], expr, env)
                 return None
@@ -239,12 +238,10 @@ class Expressions:
                     op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq
                 ):
                     null = isinstance(op, ast.Is | ast.Eq) is outcome
-                    current = scope.names.get(name.id, ANYTHING)
-                    scope.names[name.id] = current.with_null(null)
+                    scope.names[name.id] = scope.names.get(name.id, ANYTHING).with_null(null)
             case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name() as name, _]):
                 if outcome:
-                    current = scope.names.get(name.id, ANYTHING)
-                    scope.names[name.id] = current.with_null(False)
+                    scope.names[name.id] = scope.names.get(name.id, ANYTHING).with_null(False)
             case ast.Name() | ast.NamedExpr():
                 key = test.id if isinstance(test, ast.Name) else test.target.id
                 if outcome:
@@ -312,5 +309,5 @@ def bind_all(target: ast.expr, value: Value, env: Env) -> None:
             env.names[node.id] = Value(None, None, value.all_refs() | {UNSEEN})
 
 
-def _is_expr(node: ast.AST) -> bool:
-    return isinstance(node, ast.expr)
+def _operands(node: ast.AST) -> list[ast.expr]:
+    return [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]

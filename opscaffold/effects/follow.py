@@ -242,10 +242,9 @@ class Follower(Calls):
             end = join_envs(end, self.block(case.body, scope))
         return end
 
-    def project_call(
-        self, node: ast.Call, function: FunctionNode, names: Names, env: Env
-    ) -> Value:
+    def project_call(self, node: ast.Call, target: tuple[FunctionNode, Names], env: Env) -> Value:
         """Follow a function of the project with the values of this call."""
+        function, names = target
         bound = self.bind_arguments(node, function, env)
         if (
             bound is None
@@ -260,9 +259,7 @@ class Follower(Calls):
         inner = Follower(names, inner_trace, (*self.stack, function))
         inner.run(function.body, Env(bound, env.written))
         for event in inner_trace.events:
-            self.trace.events.append(
-                type(event)(event.effect, event.root, node, event.covered)
-            )
+            self.trace.events.append(type(event)(event.effect, event.root, node, event.covered))
         result: Value | None = None
         written: frozenset[str] | None = None
         for value, wrote in inner.returns:
@@ -289,8 +286,7 @@ class Follower(Calls):
             name: self.value(arg, env) for name, arg in zip(positional, node.args, strict=False)
         }
         for keyword in node.keywords:
-            assert keyword.arg is not None
-            bound[keyword.arg] = self.value(keyword.value, env)
+            bound[keyword.arg or ""] = self.value(keyword.value, env)
         for name, default in _defaults(spec).items():
             bound.setdefault(name, self.value(default, Env()))
         known = {*positional, *(a.arg for a in spec.kwonlyargs)}

@@ -79,10 +79,9 @@ def join(left: Value, right: Value) -> Value:
         return left
     items: tuple[Value, ...] | None = None
     refs = left.refs | right.refs
-    if left.items is not None and right.items is not None:
-        if len(left.items) == len(right.items):
-            items = tuple(join(a, b) for a, b in zip(left.items, right.items, strict=True))
-    if items is None:
+    if left.items and right.items and len(left.items) == len(right.items):
+        items = tuple(join(a, b) for a, b in zip(left.items, right.items, strict=True))
+    else:
         refs = left.all_refs() | right.all_refs()
     return Value(
         null=left.null if left.null == right.null else None,

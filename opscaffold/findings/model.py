@@ -6,6 +6,8 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscaffold.findings.intents import Intent
+
 
 class Severity(enum.Enum):
     """How much a finding matters: only ``INFO`` leaves the exit code alone."""
@@ -30,6 +32,7 @@ class Finding:
 
     ``message`` says what happens to the user's program, ``remedy`` what to do about it by hand.
     ``op`` is the qualified name of the op concerned, or empty (a file that cannot be read).
+    ``intent`` is the repair that applies, None where there is none.
     """
 
     code: str
@@ -40,3 +43,4 @@ class Finding:
     op: str = ""
     remedy: str = ""
     evidence: tuple[Position, ...] = ()
+    intent: Intent | None = None
