@@ -1,0 +1,328 @@
+"""``opscaffold new``: ask, or read from flags and a file, what a package of ops is; make it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from opscaffold.scaffold.given import Answers, Given, Value
+    from opscaffold.scaffold.questions import Question
+    from opscaffold.scaffold.spec import PackageSpec
+
+OK = 0
+DECLINED = 1
+
+
+def new(
+    package: Annotated[
+        str | None,
+        typer.Argument(help="Name of the package: the folder made, and what pip installs."),
+    ] = None,
+    *,
+    output_dir: Annotated[
+        Path, typer.Option("--output-dir", "-o", help="Where the package's folder is made.")
+    ] = Path(),
+    description: Annotated[
+        str | None, typer.Option("--description", help="What the package is, in one line.")
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("--namespace", help="torch.ops namespace (default: the import name)."),
+    ] = None,
+    torch_min: Annotated[
+        str | None,
+        typer.Option(
+            "--torch-min",
+            help="Oldest torch to run on (default: 2.13). Below 2.13 in-place and out= ops are "
+            "written as untagged mutable ones.",
+        ),
+    ] = None,
+    schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--schema",
+            help="An op by its schema: 'mylib::scale(Tensor x, float alpha=1.0) -> Tensor'. "
+            "May be repeated.",
+        ),
+    ] = None,
+    signature: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--signature",
+            help="An op by its signature: 'def scale(x: Tensor, alpha: float = 1.0) -> Tensor'. "
+            "May be repeated.",
+        ),
+    ] = None,
+    op: Annotated[
+        str | None,
+        typer.Option(
+            "--op", help="Name of an op: the flags below are then about it, new or given otherwise."
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="functional, in-place, out or mutable.")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            help="An argument: 'float alpha=1.0' or 'alpha: float = 1.0'; '*' makes those behind "
+            "it keyword-only. Repeat in order.",
+        ),
+    ] = None,
+    out: Annotated[
+        list[str] | None,
+        typer.Option("--out", help="Name of a buffer of an out= op. Repeat in order."),
+    ] = None,
+    mutates: Annotated[
+        list[str] | None,
+        typer.Option("--mutates", help="Name of an argument the op writes. May be repeated."),
+    ] = None,
+    returns: Annotated[
+        str | None,
+        typer.Option("--returns", help="Tensor, (Tensor, Tensor), Tensor[], ..., or () if none."),
+    ] = None,
+    fake: Annotated[
+        str | None,
+        typer.Option(
+            "--fake", help="Sizes of the outputs: same, broadcast, expression or dynamic."
+        ),
+    ] = None,
+    fake_like: Annotated[
+        str | None, typer.Option("--fake-like", help="The Tensor argument the outputs are like.")
+    ] = None,
+    fake_shape: Annotated[
+        str | None,
+        typer.Option(
+            "--fake-shape", help="One expression a dimension, with commas: 'x.shape[0], 2 * n'."
+        ),
+    ] = None,
+    autograd: Annotated[
+        bool | None,
+        typer.Option(
+            "--autograd/--no-autograd", help="Write a backward (default: where an op can have one)."
+        ),
+    ] = None,
+    family: Annotated[
+        bool | None,
+        typer.Option(
+            "--family/--no-family", help="Make the functional, in-place and out= ops of one."
+        ),
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option("--answers", help="Read answers from this TOML file; flags overrule it."),
+    ] = None,
+    save_answers: Annotated[
+        Path | None,
+        typer.Option("--save-answers", help="Write the answers to this file, for --answers."),
+    ] = None,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Ask nothing: take the default of what is not given.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the files and write nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace what stands at the target.")
+    ] = False,
+) -> int:
+    """Make a package of custom operators, with kernels, fakes, autograd and tests.
+
+    What no flag and no file answers is asked on the terminal. Without a terminal, what has no
+    default must be given.
+    """
+    about: dict[str, Value | None] = {
+        "name": op,
+        "kind": kind,
+        "params": _tuple(param),
+        "out": _tuple(out),
+        "mutates": _tuple(mutates),
+        "returns": returns,
+        "fake": fake,
+        "fake_like": fake_like,
+        "fake_shape": fake_shape,
+        "autograd": autograd,
+        "family": family,
+    }
+    whole: dict[str, Value | None] = {
+        "package": package,
+        "description": description,
+        "namespace": namespace,
+        "torch_min": torch_min,
+    }
+    ops = [("schema", text) for text in schema or ()]
+    ops += [("signature", text) for text in signature or ()]
+    given = _gather(whole, ops, about, answers)
+    if save_answers is not None:
+        _refuse_saving_over(save_answers, force=force)
+    ask = not defaults and sys.stdin.isatty() and sys.stdout.isatty()
+    if ask:
+        decided = _ask(given, output_dir, all_questions=answers is None, force=force)
+        if decided is None:
+            return DECLINED
+        spec = decided
+    else:
+        spec = _read(given, defaults=defaults)
+    if dry_run:
+        typer.echo(_tree(spec, output_dir))
+        return OK
+    made = _make(spec, output_dir, force=force)
+    if save_answers is not None:
+        _save(spec, save_answers)
+    typer.echo(_next_steps(spec, made))
+    return OK
+
+
+def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(values) if values else None
+
+
+def _gather(
+    whole: dict[str, Value | None],
+    ops: list[tuple[str, str]],
+    about: dict[str, Value | None],
+    path: Path | None,
+) -> Answers:
+    """The answers of the flags over those of the file, each checked by itself."""
+    from opscaffold.scaffold.answers import check, merge
+    from opscaffold.scaffold.answers_file import load
+    from opscaffold.scaffold.given import Answers, Given
+    from opscaffold.scaffold.questions import OP, PACKAGE
+
+    def told(
+        values: dict[str, Value | None], questions: Mapping[str, Question]
+    ) -> dict[str, Given]:
+        return {k: Given(v, _flag(questions[k], v)) for k, v in values.items() if v is not None}
+
+    flags = Answers(
+        told(whole, PACKAGE), tuple({key: Given(text, OP[key].flag)} for key, text in ops)
+    )
+    file = check(load(path)) if path is not None else Answers()
+    return check(merge(file, check(flags), told(about, OP)))
+
+
+def _flag(question: Question, value: Value) -> str:
+    """The flag as it was typed: one of the two of a pair."""
+    return question.flag.split("/")[1 if value is False else 0]
+
+
+def _refuse_saving_over(path: Path, *, force: bool) -> None:
+    from opscaffold.errors import UserError
+
+    if path.exists() and not force:
+        raise UserError(
+            f"--save-answers: {path} is there already; name another file or use --force"
+        )
+
+
+def _read(given: Answers, *, defaults: bool) -> PackageSpec:
+    """The package, without asking."""
+    from opscaffold.errors import UserError
+    from opscaffold.scaffold.answers import build, missing, with_defaults
+
+    lacking = missing(given)
+    if lacking and not defaults:
+        raise UserError(
+            f"there is no terminal to ask on, and these answers are missing: {', '.join(lacking)}; "
+            "give them, or --defaults"
+        )
+    return build(with_defaults(given) if defaults else given)
+
+
+def _ask(given: Answers, parent: Path, *, all_questions: bool, force: bool) -> PackageSpec | None:
+    """The package, asking for what is open; None where the person declines."""
+    from opscaffold.cli.screen import Terminal
+    from opscaffold.scaffold.answers import build, missing
+    from opscaffold.scaffold.walk import Declined, walk
+
+    if not all_questions and not missing(given):
+        return build(given)
+
+    def summary(spec: PackageSpec) -> str:
+        replaced = f"\nReplaces {parent / spec.name}." if force and _exists(parent, spec) else ""
+        return f"{_ops(spec)}\n\n{_tree(spec, parent)}{replaced}"
+
+    try:
+        return walk(Terminal(), given, all_questions=all_questions, summary=summary)
+    except Declined as declined:
+        typer.echo(f"{declined}.")
+        return None
+
+
+def _exists(parent: Path, spec: PackageSpec) -> bool:
+    return os.path.lexists(parent / spec.name)
+
+
+def _make(spec: PackageSpec, parent: Path, *, force: bool) -> Path:
+    from opscaffold.errors import UserError
+    from opscaffold.scaffold.render import TargetExists, render_package
+
+    try:
+        render_package(spec, parent, force=force)
+    except TargetExists:
+        raise UserError(
+            f"{parent / spec.name} exists; choose another name or --output-dir, "
+            "or replace it with --force"
+        ) from None
+    return parent / spec.name
+
+
+def _save(spec: PackageSpec, path: Path) -> None:
+    from opscaffold.fs.atomic import write_atomically
+    from opscaffold.scaffold.answers import answers_of
+    from opscaffold.scaffold.answers_file import dump
+
+    write_atomically(path, dump(answers_of(spec)).encode())
+
+
+def _ops(spec: PackageSpec) -> str:
+    """One line an op: kind, schema, and what else was decided."""
+    from opscaffold.contract.printer import format_schema
+
+    lines: list[str] = []
+    for op in spec.ops:
+        extra = [f"fake {op.fake.mode.value}"] if op.contract.kind.value == "functional" else []
+        extra += ["autograd"] if op.autograd else []
+        extra += ["family"] if op.family else []
+        note = f"  [{', '.join(extra)}]" if extra else ""
+        lines.append(f"{op.contract.kind.value:<10}  {format_schema(op.contract)}{note}")
+    return "\n".join(lines)
+
+
+def _tree(spec: PackageSpec, parent: Path) -> str:
+    """The files as a tree below the target."""
+    from opscaffold.scaffold.render import preview
+
+    lines = [f"{parent / spec.name}/"]
+    paths = sorted(PurePosixPath(path).parts for path in preview(spec))
+    shown: set[tuple[str, ...]] = set()
+    for parts in paths:
+        for depth in range(1, len(parts)):
+            if parts[:depth] not in shown:
+                shown.add(parts[:depth])
+                lines.append(f"{'  ' * depth}{parts[depth - 1]}/")
+        lines.append(f"{'  ' * len(parts)}{parts[-1]}")
+    return "\n".join(lines)
+
+
+def _next_steps(spec: PackageSpec, made: Path) -> str:
+    from opscaffold.scaffold.answers import op_names
+
+    names = [name for op in spec.ops for name in op_names(op)]
+    what = "1 op" if len(names) == 1 else f"{len(names)} ops"
+    return (
+        f"Made {made}: {what} ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''}).\n"
+        "Next:\n"
+        f"  cd {shlex.quote(str(made))}\n"
+        "  python -m pip install -e '.[test]'\n"
+        "  python -m pytest"
+    )

@@ -1,0 +1,336 @@
+"""Every answer that a package and an op are made of: its key, its flag, and its one validator.
+
+Prompt, flag and answers file all go through ``Question.check``, so that an answer is refused with
+the same words wherever it was given.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from opscaffold.contract.model import Kind
+from opscaffold.contract.naming import (
+    validate_namespace,
+    validate_op_name,
+    validate_parameter_name,
+)
+from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
+from opscaffold.scaffold.given import Value
+from opscaffold.scaffold.package_name import check_package_name
+from opscaffold.scaffold.spec import FakeMode
+from opscaffold.scaffold.wording import read_parameter, read_returns, read_schema, read_signature
+
+MAX_TEXT = 300
+
+_VERSION = re.compile(r"\d{1,2}\.\d{1,3}(?:\.\d{1,3})?")
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "functional": Kind.FUNCTIONAL,
+        "in-place": Kind.INPLACE,
+        "inplace": Kind.INPLACE,
+        "out": Kind.OUT,
+        "out=": Kind.OUT,
+        "mutable": Kind.MUTABLE,
+    }
+)
+
+
+class Shape(enum.Enum):
+    """What an answer is made of."""
+
+    TEXT = "text"
+    LIST = "list"
+    FLAG = "flag"
+
+
+class AnswerTypeError(ValueError):
+    """An answer of the wrong shape: a list for a text, and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One answer. ``check_item`` returns a text's normal form or raises ValueError.
+
+    ``ask`` is the question as a terminal shows it, ``why`` the reason and what follows from it.
+    """
+
+    key: str
+    flag: str
+    shape: Shape
+    ask: str
+    why: str
+    check_item: Callable[[str], str] = str
+
+    def check(self, value: Value) -> Value:
+        """Return the answer in its normal form. Raises ValueError with the reason."""
+        if self.shape is Shape.FLAG:
+            return value if isinstance(value, bool) else yes_or_no(_text(value))
+        if self.shape is Shape.TEXT:
+            return self.check_item(_text(value).strip())
+        items = split_items(value) if isinstance(value, str) else value
+        if isinstance(items, bool):
+            raise AnswerTypeError(f"{self.key} is a list, not a yes or no")
+        return tuple(self.check_item(item.strip()) for item in items)
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    raise AnswerTypeError("this is one text, not a list or a yes")
+
+
+def split_items(text: str) -> tuple[str, ...]:
+    """Split at the commas that stand outside brackets and quotes; empty for blank text."""
+    parts: list[str] = [""]
+    depth, quote = 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character == "," and depth == 0:
+            parts.append("")
+            continue
+        else:
+            depth += (character in "([{") - (character in ")]}")
+        parts[-1] += character
+    if len(parts) > 1 and not parts[-1].strip():
+        parts.pop()
+    return () if parts == [text] and not text.strip() else tuple(p.strip() for p in parts)
+
+
+def yes_or_no(text: str) -> bool:
+    """Read y, yes, true, n, no, false. Raises ValueError for anything else."""
+    word = text.strip().lower()
+    if word in ("y", "yes", "true"):
+        return True
+    if word in ("n", "no", "false"):
+        return False
+    raise ValueError(f"{text.strip()!r} is neither yes nor no; answer y or n")
+
+
+def check_kind(text: str) -> str:
+    """Return the kind's name as the answers file writes it."""
+    kind = KINDS.get(text.lower())
+    if kind is None:
+        raise ValueError(f"{text!r} is no kind; it is functional, in-place, out or mutable")
+    return kind_word(kind)
+
+
+def kind_word(kind: Kind) -> str:
+    """The kind as an answer: ``out`` for ``out=``."""
+    return kind.value.rstrip("=")
+
+
+def check_fake(text: str) -> str:
+    """Return the fake mode's word."""
+    words = [mode.value for mode in FakeMode]
+    if text.lower() in words:
+        return text.lower()
+    raise ValueError(f"{text!r} is no rule for the output's metadata; it is {', '.join(words)}")
+
+
+def check_torch(text: str) -> str:
+    """Return a torch release as ``2.13``."""
+    if not _VERSION.fullmatch(text):
+        raise ValueError(f"{text!r} is no torch release; write it as 2.13")
+    release = parse_version(text)
+    if release < FIRST_WITH_CUSTOM_OP:
+        raise ValueError(f"{text} is too old: torch.library.custom_op came with torch 2.4")
+    if release[0] > FIRST_WITH_CUSTOM_OP[0]:
+        raise ValueError(f"{text} is no torch release; the first number is 2")
+    return f"{release[0]}.{release[1]}"
+
+
+def check_description(text: str) -> str:
+    """Return a description of one line that no generated file has to escape."""
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"the description has {len(text)} characters; {MAX_TEXT} are enough")
+    if not text.isprintable():
+        raise ValueError("the description is one line of printable characters")
+    for mark in '"\\{}':
+        if mark in text:
+            raise ValueError(f"the description may not hold {mark}, which generated files use")
+    return text
+
+
+def check_size(text: str) -> str:
+    """Return a size expression; what it may read is known only with the op's arguments."""
+    if not text:
+        raise ValueError("a dimension is empty; write one expression a dimension")
+    return text
+
+
+def _checker(reason_against: Callable[[str], str | None]) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        reason = reason_against(text)
+        if reason is not None:
+            raise ValueError(reason)
+        return text
+
+    return check
+
+
+check_namespace = _checker(validate_namespace)
+check_op_name = _checker(validate_op_name)
+check_parameter_name = _checker(validate_parameter_name)
+
+
+def _questions(*questions: Question) -> Mapping[str, Question]:
+    return MappingProxyType({q.key: q for q in questions})
+
+
+PACKAGE = _questions(
+    Question(
+        "package",
+        "PACKAGE",
+        Shape.TEXT,
+        "What is the package called?",
+        "The folder made in the output directory, the name pip installs, and, with '_' for '-', "
+        "the name that is imported.",
+        check_package_name,
+    ),
+    Question(
+        "description",
+        "--description",
+        Shape.TEXT,
+        "What is it, in one line?",
+        "Stands in pyproject.toml and at the top of the README.",
+        check_description,
+    ),
+    Question(
+        "namespace",
+        "--namespace",
+        Shape.TEXT,
+        "Which namespace do its ops register in?",
+        "Ops are found as torch.ops.NAMESPACE.op. It must be yours alone in the process: two "
+        "packages that share one can overwrite each other's ops.",
+        check_namespace,
+    ),
+    Question(
+        "torch_min",
+        "--torch-min",
+        Shape.TEXT,
+        "Which torch is the oldest it must run on?",
+        "From 2.13 on, in-place and out= ops are tagged and PyTorch checks them. Below that they "
+        "are written as untagged mutable ops, which return nothing.",
+        check_torch,
+    ),
+)
+
+OP = _questions(
+    Question(
+        "name",
+        "--op",
+        Shape.TEXT,
+        "What is the op called?",
+        "The Python function and the name behind the namespace. In-place ops end in '_', out= ops "
+        "in '_out', as in PyTorch.",
+        check_op_name,
+    ),
+    Question(
+        "schema",
+        "--schema",
+        Shape.TEXT,
+        "What is its schema?",
+        "As PyTorch writes it: mylib::scale(Tensor x, float alpha=1.0) -> Tensor",
+        read_schema,
+    ),
+    Question(
+        "signature",
+        "--signature",
+        Shape.TEXT,
+        "What is its Python signature?",
+        "def scale(x: Tensor, alpha: float = 1.0) -> Tensor",
+        read_signature,
+    ),
+    Question(
+        "kind",
+        "--kind",
+        Shape.TEXT,
+        "Which kind of op is it?",
+        "functional, in-place, out or mutable: what it does to its arguments.",
+        check_kind,
+    ),
+    Question(
+        "params",
+        "--param",
+        Shape.LIST,
+        "Which arguments does it take?",
+        "Each as in a schema, 'float alpha=1.0', or as in Python, 'alpha: float = 1.0'. A lone "
+        "'*' makes those behind it keyword-only.",
+        read_parameter,
+    ),
+    Question(
+        "out",
+        "--out",
+        Shape.LIST,
+        "Which buffers does it write and return?",
+        "Names of keyword-only Tensors, in the order in which they are returned. They are written "
+        "whole and never read.",
+        check_parameter_name,
+    ),
+    Question(
+        "mutates",
+        "--mutates",
+        Shape.LIST,
+        "Which arguments does it write?",
+        "PyTorch does not see a write that is not declared, and compiled programs then lose it.",
+        check_parameter_name,
+    ),
+    Question(
+        "returns",
+        "--returns",
+        Shape.TEXT,
+        "What does it return?",
+        "Tensor, (Tensor, Tensor), Tensor[], int ..., or () for nothing. Returned tensors are "
+        "fresh: they share no memory with an argument or with each other.",
+        read_returns,
+    ),
+    Question(
+        "fake",
+        "--fake",
+        Shape.TEXT,
+        "How do the outputs' sizes follow from the inputs?",
+        "The fake kernel tells torch.compile and torch.export. same: like one input; broadcast: "
+        "the inputs broadcast together; expression: computed from sizes; dynamic: only the data "
+        "tells.",
+        check_fake,
+    ),
+    Question(
+        "fake_like",
+        "--fake-like",
+        Shape.TEXT,
+        "Which Tensor are the outputs like?",
+        "They take its dtype and device, and with fake 'same' its shape.",
+        check_parameter_name,
+    ),
+    Question(
+        "fake_shape",
+        "--fake-shape",
+        Shape.LIST,
+        "Which size has each dimension of the output?",
+        "One expression a dimension, with commas between: x.shape[0], 2 * n. Made of ints, int "
+        "arguments, sizes of Tensor arguments and + - * // %.",
+        check_size,
+    ),
+    Question(
+        "autograd",
+        "--autograd/--no-autograd",
+        Shape.FLAG,
+        "Does it train?",
+        "Writes a backward and its gradcheck. Without it, an input that requires grad is refused "
+        "when gradients would be lost.",
+    ),
+    Question(
+        "family",
+        "--family/--no-family",
+        Shape.FLAG,
+        "Make the whole family: functional, in-place and out=?",
+        "Three ops over one kernel function, as PyTorch has mul, mul_ and mul_out.",
+    ),
+)

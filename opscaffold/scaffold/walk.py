@@ -1,0 +1,399 @@
+"""The questions of `opscaffold new`, in the order in which a person is asked them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from opscaffold.contract import decision
+from opscaffold.contract.legality import check_family
+from opscaffold.contract.model import Kind, OpContract
+from opscaffold.contract.naming import module_name
+from opscaffold.contract.printer import format_schema
+from opscaffold.contract.releases import Release
+from opscaffold.scaffold.answers import (
+    DEFAULT_DESCRIPTION,
+    DEFAULT_OP,
+    DEFAULT_PACKAGE,
+    DEFAULT_TORCH,
+    build,
+    namespace_of,
+    op_names,
+    release_of,
+    torch_version,
+)
+from opscaffold.scaffold.ask import Interview, Key, Prompt, Screen
+from opscaffold.scaffold.given import AnswerError, Answers, Given, Table, Value
+from opscaffold.scaffold.op_answers import (
+    build_contract,
+    build_op,
+    said_namespace,
+    told_parameters,
+    trains,
+)
+from opscaffold.scaffold.questions import (
+    KINDS,
+    OP,
+    PACKAGE,
+    Question,
+    kind_word,
+    yes_or_no,
+)
+from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec
+from opscaffold.scaffold.wording import KW_ONLY, parameter_of, read_parameter
+
+DONE = "done"
+YES_NO = (("y", "yes"), ("n", "no"))
+
+_NAMES = {Kind.INPLACE: "my_op_", Kind.OUT: "my_op_out"}
+_FAKES = {
+    FakeMode.SAME: "shape, dtype and device of one input",
+    FakeMode.BROADCAST: "the shape the inputs broadcast to",
+    FakeMode.EXPRESSION: "each dimension computed from the inputs' sizes",
+    FakeMode.DYNAMIC: "known only from the data; compiled code gets a symbolic size",
+}
+
+
+class Declined(Exception):  # noqa: N818 -- an answer, no error
+    """The person chose that nothing be made."""
+
+
+def walk(
+    screen: Screen,
+    given: Answers,
+    *,
+    all_questions: bool,
+    summary: Callable[[PackageSpec], str],
+) -> PackageSpec:
+    """Ask what ``given`` leaves open, then whether to write.
+
+    ``all_questions`` asks what has a default too. ``summary`` describes what would be written.
+    Raises AnswerError for a given answer that cannot be used, Declined, UserError where the input
+    ends.
+    """
+    interview = Interview(screen)
+    return interview.run(_Script(interview, given, all_questions, summary).run)
+
+
+class _Script:
+    def __init__(
+        self,
+        interview: Interview,
+        given: Answers,
+        all_questions: bool,
+        summary: Callable[[PackageSpec], str],
+    ) -> None:
+        self.interview = interview
+        self.given = given
+        self.all_questions = all_questions
+        self.summary = summary
+
+    def run(self) -> PackageSpec:
+        self.interview.once(
+            ("hello",),
+            "Enter takes the [default]; back returns to the question before; Ctrl-C leaves.",
+            "dim",
+        )
+        package = self._package()
+        tables: list[Table] = []
+        ops: list[OpSpec] = []
+        while True:
+            index = len(tables)
+            table, op = self._op(index, package, ops)
+            tables.append(table)
+            ops.append(op)
+            if len(tables) < len(self.given.ops):
+                continue
+            if not self.all_questions or not self._another(len(tables)):
+                break
+        try:
+            spec = build(Answers(package, tuple(tables)))
+        except AnswerError as error:
+            self.interview.reopen(error, ("package",))
+            raise
+        self._confirm(spec)
+        return spec
+
+    def _package(self) -> dict[str, Given]:
+        given = self.given.package
+        package: dict[str, Given] = {}
+        for key, question in PACKAGE.items():
+            default = {
+                "package": DEFAULT_PACKAGE,
+                "description": DEFAULT_DESCRIPTION,
+                "torch_min": DEFAULT_TORCH,
+            }.get(key, "")
+            if key == "namespace":
+                said = next((n for n in map(said_namespace, self.given.ops) if n), "")
+                if said and key not in given:
+                    continue
+                default = module_name(str(package["package"].value))
+            if key in given or key == "package" or self.all_questions:
+                package[key] = self._answer(("package", key), question, default, given.get(key))
+        return package
+
+    def _op(
+        self, index: int, package: Mapping[str, Given], before: Sequence[OpSpec]
+    ) -> tuple[Table, OpSpec]:
+        given = self.given.ops[index] if index < len(self.given.ops) else {}
+        under = ("op", index)
+        table = dict(given)
+        partial = Answers(package, (*self.given.ops, table))
+        release = release_of(torch_version(partial))
+        try:
+            namespace = namespace_of(partial)
+            if "schema" not in given and "signature" not in given:
+                self._parts(index, table, before)
+            contract = self._contract(index, table, namespace, release)
+            self.interview.once(
+                under,
+                f"\n{contract.kind.value} op: {format_schema(contract)}",
+                "bold",
+            )
+            if self.all_questions:
+                self._traits(index, table, contract, release)
+            op = build_op(table, namespace, release)
+            self._refuse_taken(op, before)
+        except AnswerError as error:
+            self.interview.reopen(error, under)
+            raise
+        return table, op
+
+    def _answer(
+        self,
+        key: Key,
+        question: Question,
+        default: str,
+        given: Given | None,
+        choices: Sequence[tuple[str, str]] = (),
+    ) -> Given:
+        value, asked = self.interview.ask(
+            key,
+            Prompt(question.ask, question.why, choices),
+            question.check,
+            default=default,
+            given=None if given is None else _as_text(given.value),
+        )
+        if asked or given is None:
+            return Given(value)
+        return Given(value, given.origin)
+
+    def _parts(self, index: int, table: dict[str, Given], before: Sequence[OpSpec]) -> None:
+        """Ask for what a schema would say."""
+        under = ("op", index)
+        if "kind" not in table:
+            table["kind"] = Given(kind_word(self._kind(index)))
+        kind = KINDS[str(OP["kind"].check(table["kind"].value))]
+        taken = {name for op in before for name in op_names(op)}
+        base = _NAMES.get(kind, str(DEFAULT_OP["name"]))
+        default = next(n for n in _numbered(base) if n not in taken)
+        table["name"] = self._answer((*under, "name"), OP["name"], default, table.get("name"))
+        self._params(index, table)
+        names = [p.name for p in told_parameters(table) if p.is_tensor_like]
+        if kind is Kind.OUT and "returns" not in table and "mutates" not in table:
+            if "out" in table or not any(p == KW_ONLY for p in _tuple(table["params"].value)):
+                key = (*under, "out")
+                table["out"] = self._answer(key, OP["out"], "out", table.get("out"))
+        elif kind is Kind.MUTABLE and (names or "mutates" in table):
+            key = (*under, "mutates")
+            table["mutates"] = self._answer(
+                key, OP["mutates"], next(iter(names), ""), table.get("mutates")
+            )
+        if kind in (Kind.FUNCTIONAL, Kind.MUTABLE):
+            default = "Tensor" if kind is Kind.FUNCTIONAL else "()"
+            key = (*under, "returns")
+            table["returns"] = self._answer(key, OP["returns"], default, table.get("returns"))
+
+    def _kind(self, index: int) -> Kind:
+        """Walk PyTorch's decision tree. Raises Declined where no op is needed."""
+        answers: dict[str, str] = {}
+        while isinstance(at := decision.walk(answers), decision.Question):
+            choices = [(c.answer, f"{c.label}: {c.consequence}") for c in at.choices]
+            answers[at.id], _ = self.interview.ask(
+                ("op", index, "kind", at.id),
+                Prompt(at.prompt, at.reason, choices),
+                _one_of(at),
+                default=at.default,
+            )
+            end = decision.walk(answers)
+            if isinstance(end, decision.Outcome) and end.kind is None:
+                self._anyway(index, end)
+                answers[at.id] = at.default
+        told = "\n".join(f"  {line}" for line in at.consequences)
+        self.interview.once(("op", index, "kind"), f"\n{at.title}\n{told}")
+        assert at.kind is not None  # noqa: S101 -- _anyway has left the other outcome
+        return at.kind
+
+    def _anyway(self, index: int, outcome: decision.Outcome) -> None:
+        why = "\n".join(outcome.consequences)
+        anyway, _ = self.interview.ask(
+            ("op", index, "kind", "anyway"),
+            Prompt(f"{outcome.title} is needed. Make one all the same?", why, YES_NO),
+            yes_or_no,
+            default="n",
+        )
+        if not anyway:
+            raise Declined("No op is needed")
+
+    def _params(self, index: int, table: dict[str, Given]) -> None:
+        """Ask for arguments one by one, until there are no more."""
+        given = table.get("params")
+        settled = _tuple(given.value) if given is not None else ()
+        found: list[str] = []
+        asked_any = False
+        while True:
+            number = len(found)
+            default = DONE if number else str(_tuple(DEFAULT_OP["params"])[0])
+            known = None if given is None else (*settled, DONE)[min(number, len(settled))]
+            ask = f"Argument {number + 1}?" if number == 0 else f"Argument {number + 1}, or {DONE}?"
+            text, asked = self.interview.ask(
+                ("op", index, "params", number),
+                Prompt(ask, "" if number else OP["params"].why),
+                _argument(found),
+                default=default,
+                given=known,
+            )
+            asked_any = asked_any or asked
+            if text == DONE:
+                break
+            found.append(text)
+        table["params"] = given if given is not None and not asked_any else Given(tuple(found))
+
+    def _contract(
+        self, index: int, table: dict[str, Given], namespace: str, release: Release
+    ) -> OpContract:
+        """The contract, asking for what leaves it open: the kind, or what is mutated."""
+        while True:
+            found = _attempt(table, namespace, release)
+            if isinstance(found, OpContract):
+                return found
+            key = next((k for k in found.keys if k in ("kind", "mutates") and k not in table), "")
+            if not key:
+                raise found
+            self.interview.once(("op", index), f"\n{found.message}.")
+            kinds = [(kind_word(o.kind), o.title) for o in decision.OUTCOMES.values() if o.kind]
+            table[key] = self._answer(
+                ("op", index, key),
+                OP[key],
+                self._likely(key, table),
+                None,
+                kinds if key == "kind" else (),
+            )
+
+    def _likely(self, key: str, table: Table) -> str:
+        if key == "kind":
+            return kind_word(Kind.MUTABLE)
+        tensors = [p.name for p in told_parameters(table) if p.is_tensor_like]
+        return tensors[-1] if tensors else ""
+
+    def _traits(
+        self, index: int, table: dict[str, Given], contract: OpContract, release: Release
+    ) -> None:
+        """Ask for what stands beside the contract: output metadata, autograd, family."""
+
+        def ask(key: str, default: str, choices: Sequence[tuple[str, str]] = ()) -> Value:
+            table[key] = self._answer(("op", index, key), OP[key], default, table.get(key), choices)
+            return table[key].value
+
+        if needs_fake(contract):
+            self._fake(table, contract, ask)
+        if trains(contract):
+            ask("autograd", "y", YES_NO)
+        if contract.kind is Kind.FUNCTIONAL and not check_family(contract, release):
+            mode = table.get("fake", Given(FakeMode.SAME.value)).value
+            if mode in (FakeMode.SAME.value, FakeMode.BROADCAST.value):
+                ask("family", "n", YES_NO)
+
+    def _fake(
+        self,
+        table: dict[str, Given],
+        contract: OpContract,
+        ask: Callable[..., Value],
+    ) -> None:
+        likes = like_choices(contract)
+        modes = [(mode.value, _FAKES[mode]) for mode in fitting_modes(contract)]
+        default = FakeMode.EXPRESSION.value if "fake_shape" in table else modes[0][0]
+        mode = ask("fake", default, modes)
+        if mode != FakeMode.BROADCAST.value and len(likes) > 1:
+            ask("fake_like", likes[0])
+        if mode == FakeMode.EXPRESSION.value:
+            ask("fake_shape", default_shape(contract))
+
+    def _refuse_taken(self, op: OpSpec, before: Sequence[OpSpec]) -> None:
+        taken = {name.lower() for other in before for name in op_names(other)}
+        for name in op_names(op):
+            if name.lower() in taken:
+                raise AnswerError(
+                    f"an op named {name} is there already; each needs a name of its own",
+                    keys=("name", "family"),
+                )
+
+    def _another(self, count: int) -> bool:
+        answer, _ = self.interview.ask(
+            ("another", count),
+            Prompt("Another op?", "All ops of a package share its namespace and tests.", YES_NO),
+            yes_or_no,
+            default="n",
+        )
+        return answer
+
+    def _confirm(self, spec: PackageSpec) -> None:
+        text = self.summary(spec)
+        self.interview.screen.show(f"\n{text}")
+        write, _ = self.interview.ask(
+            ("write",), Prompt("Write these files?", "", YES_NO), yes_or_no, default="y"
+        )
+        if not write:
+            raise Declined("Nothing was written")
+
+
+def _attempt(table: Table, namespace: str, release: Release) -> OpContract | AnswerError:
+    try:
+        return build_contract(table, namespace, release)
+    except AnswerError as error:
+        return error
+
+
+def _as_text(value: Value) -> str:
+    if isinstance(value, bool):
+        return "y" if value else "n"
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def _tuple(value: Value) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _numbered(base: str) -> Iterator[str]:
+    yield base
+    tail = next((t for t in ("_out", "_") if base.endswith(t)), "")
+    for number in itertools.count(2):
+        yield f"{base.removesuffix(tail)}{number}{tail}"
+
+
+def _one_of(question: decision.Question) -> Callable[[str], str]:
+    answers = [c.answer for c in question.choices]
+
+    def check(text: str) -> str:
+        matching = [a for a in answers if a.startswith(text.lower())]
+        if len(matching) != 1:
+            raise ValueError(f"{text!r} is no answer here; answer {' or '.join(answers)}")
+        return matching[0]
+
+    return check
+
+
+def _argument(before: Sequence[str]) -> Callable[[str], str]:
+    names = {parameter_of(text).name for text in before if text != KW_ONLY}
+
+    def check(text: str) -> str:
+        if text.lower() == DONE:
+            return DONE
+        if text == KW_ONLY and KW_ONLY in before:
+            raise ValueError("'*' stands among the arguments already")
+        checked = read_parameter(text)
+        if text != KW_ONLY and parameter_of(text).name in names:
+            raise ValueError(f"an argument named {parameter_of(text).name} is there already")
+        return checked
+
+    return check

@@ -1,0 +1,199 @@
+"""How an author may word an op: schema text, a Python signature, single arguments, returns.
+
+The ``read_*`` functions are the validators of answers: they return the text, or raise ValueError
+with one line that says what is wrong. The ``*_of`` functions return what the text means.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+import warnings
+from dataclasses import replace
+
+from opscaffold.contract.grammar import parse_schema
+from opscaffold.contract.lexer import SchemaError
+from opscaffold.contract.model import OpContract, Parameter, Return
+from opscaffold.contract.naming import (
+    validate_namespace,
+    validate_op_name,
+    validate_parameter_name,
+)
+from opscaffold.contract.releases import RELEASES
+from opscaffold.contract.signature import (
+    FunctionNode,
+    contract_from_signature,
+    parse_function,
+)
+
+KW_ONLY = "*"
+MAX_LENGTH = 4000
+_LATEST = RELEASES[-1]
+NOTHING = ("()", "None")
+
+_PYTHON_TYPE = re.compile(r"[.|'\"]|\[\s*[A-Za-z]|\A(?:tuple|list|Tuple|List|Optional)\b")
+
+
+def read_schema(text: str) -> str:
+    """A whole schema, such as ``mylib::scale(Tensor x, float alpha=1.0) -> Tensor``."""
+    schema_of(text)
+    return text
+
+
+def read_signature(text: str) -> str:
+    """A ``def`` line without a body, such as ``def scale(x: Tensor) -> Tensor``."""
+    signature_of(text)
+    return text
+
+
+def read_parameter(text: str) -> str:
+    """One argument in either wording, or ``*``."""
+    if text != KW_ONLY:
+        parameter_of(text)
+    return text
+
+
+def read_returns(text: str) -> str:
+    """What an op returns, in either wording; ``()`` and ``None`` are nothing."""
+    returns_of(text)
+    return text
+
+
+def schema_of(text: str) -> OpContract:
+    """The contract a schema writes, its names checked. Raises ValueError."""
+    contract = _parse(_short(text), 0)
+    if not contract.name:
+        raise ValueError(
+            f"the schema names no op; write it as name{text.strip()}"
+            if text.strip().startswith("(")
+            else "the schema names no op"
+        )
+    if contract.overload:
+        raise ValueError(
+            f"{contract.name}.{contract.overload} is an overload, and beside {contract.name} "
+            "Inductor can put it in its place and compute something else; nearest safe name: "
+            f"{contract.name}_{contract.overload}"
+        )
+    if contract.vararg or contract.varret:
+        raise ValueError("a custom op cannot have '...'; write every argument and return out")
+    return _check_names(contract)
+
+
+def signature_of(text: str) -> OpContract:
+    """The contract a Python signature writes, without what it mutates. Raises ValueError."""
+    text = " ".join(_short(text).split())
+    if not text.startswith("def "):
+        raise ValueError("a signature starts with def: def scale(x: Tensor) -> Tensor")
+    return _check_names(_function(text))
+
+
+def parameter_of(text: str) -> Parameter:
+    """The one argument that ``text`` writes. Raises ValueError."""
+    _short(text)
+    if not text:
+        raise ValueError("an argument is empty; write one as 'Tensor x'")
+    if _is_python_parameter(text):
+        contract = _function(f"def op({text}) -> None: ...")
+    else:
+        contract = _parse(f"op({text}) -> ()", len("op("))
+    if len(contract.parameters) != 1 or contract.returns or contract.vararg:
+        raise ValueError(f"{text!r} is not one argument; give each by itself")
+    parameter = contract.parameters[0]
+    reason = validate_parameter_name(parameter.name)
+    if reason is not None:
+        raise ValueError(reason)
+    return parameter
+
+
+def returns_of(text: str) -> tuple[Return, ...]:
+    """The returns that ``text`` writes. Raises ValueError."""
+    _short(text)
+    if not text:
+        raise ValueError("say what it returns, () for nothing")
+    if text in NOTHING:
+        return ()
+    if _PYTHON_TYPE.search(text):
+        contract = _function(f"def op() -> {text}: ...")
+    else:
+        bare = "," in text and not text.startswith("(")
+        before = "op() -> " + ("(" if bare else "")
+        contract = _parse(before + text + (")" if bare else ""), len(before))
+    if contract.parameters or contract.varret:
+        raise ValueError(f"{text!r} is no list of returns; write Tensor, or (Tensor, Tensor)")
+    return contract.returns
+
+
+def _is_python_parameter(text: str) -> bool:
+    """``name: type`` has a colon right behind its first word; no schema argument has."""
+    return re.match(r"[^\W\d]\w*\s*:(?!:)", text) is not None
+
+
+def _short(text: str) -> str:
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"this is {len(text)} characters long; {MAX_LENGTH} are enough")
+    return text
+
+
+def _parse(text: str, offset: int) -> OpContract:
+    try:
+        return parse_schema(text)
+    except SchemaError as error:
+        column = max(error.column - offset, 1)
+        raise ValueError(f"{error.reason} (column {column})") from None
+    except RecursionError:
+        raise ValueError("the types are nested beyond reason") from None
+
+
+def _function(text: str) -> OpContract:
+    """Read a signature, kw-only Tensors and all: whether they are buffers is not known yet."""
+    with warnings.catch_warnings():  # newer Pythons warn of odd literals
+        warnings.simplefilter("ignore")
+        node, _ = parse_function(text)
+    arguments = node.args
+    # What no op can have is refused here; the arguments follow one by one.
+    frame = _read_one(node, [], [], odd=arguments)
+    spread = [None] * (len(arguments.args) - len(arguments.defaults)) + arguments.defaults
+    parameters = [
+        *(_parameter(node, a, d) for a, d in zip(arguments.args, spread, strict=True)),
+        *(
+            replace(_parameter(node, a, d), kw_only=True)
+            for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+        ),
+    ]
+    return replace(frame, namespace="", name=node.name, parameters=tuple(parameters))
+
+
+def _parameter(node: FunctionNode, arg: ast.arg, default: ast.expr | None) -> Parameter:
+    return _read_one(node, [arg], [] if default is None else [default]).parameters[0]
+
+
+def _read_one(
+    node: FunctionNode,
+    args: list[ast.arg],
+    defaults: list[ast.expr],
+    odd: ast.arguments | None = None,
+) -> OpContract:
+    part = copy.copy(node)
+    part.args = ast.arguments(
+        posonlyargs=odd.posonlyargs if odd else [],
+        args=args,
+        vararg=odd.vararg if odd else None,
+        kwonlyargs=[],
+        kw_defaults=[],
+        kwarg=odd.kwarg if odd else None,
+        defaults=defaults,
+    )
+    # A release that takes all types: which one is meant is looked at with the whole contract.
+    return contract_from_signature(part, qualname="op::op", release=_LATEST)
+
+
+def _check_names(contract: OpContract) -> OpContract:
+    reasons = [validate_op_name(contract.name)]
+    if contract.namespace:
+        reasons.append(validate_namespace(contract.namespace))
+    reasons += [validate_parameter_name(p.name) for p in contract.parameters]
+    for reason in reasons:
+        if reason is not None:
+            raise ValueError(reason)
+    return contract
