@@ -8,6 +8,7 @@ Optional in a list, ``Tensor?(a!)[]``, is read too although its own parser refus
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import replace
 
 from opscaffold.contract.lexer import RESERVED_WORDS, SchemaError, Token, TokenKind, tokenize
@@ -29,7 +30,6 @@ from opscaffold.contract.model import (
 from opscaffold.contract.printer import format_alias, format_default, format_schema, format_type
 from opscaffold.contract.schema_types import (
     ALIASED_GENERICS,
-    CODEGEN_TYPES,
     GENERIC_TYPES,
     SIMPLE_TYPES,
     TYPE_VARIABLE,
@@ -47,6 +47,8 @@ __all__ = [
 
 # Deep enough for any real type; PyTorch's own parser recurses without a limit.
 _MAX_DEPTH = 50
+
+_STARTS_CLASS_PATH = re.compile(r"[a-z]|__torch__\Z")
 
 
 def parse_schema(
@@ -227,7 +229,7 @@ class _Parser:
             raise self.fail(f"Expected a type, found {token.describe()}", token)
         if token.text in RESERVED_WORDS - {"None", "NoneType"}:
             raise self.fail(f"{token.text!r} is a reserved word, not a type", token)
-        if self.peek("."):
+        if self.peek(".") and _STARTS_CLASS_PATH.match(token.text):
             return BaseType(self._class_path(token.text), self._alias())
         if token.text in GENERIC_TYPES:
             return self._generic(token)
@@ -261,10 +263,9 @@ class _Parser:
         return tuple(items)
 
     def _known(self, token: Token) -> None:
-        known = SIMPLE_TYPES | CODEGEN_TYPES
-        if token.text in known or TYPE_VARIABLE.match(token.text):
+        if token.text in SIMPLE_TYPES or TYPE_VARIABLE.match(token.text):
             return
-        near = difflib.get_close_matches(token.text, sorted(known | set(GENERIC_TYPES)), n=1)
+        near = difflib.get_close_matches(token.text, sorted(SIMPLE_TYPES | set(GENERIC_TYPES)), n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise self.fail(f"{token.text!r} is no type of the schema language{hint}", token)
 

@@ -31,9 +31,9 @@ from opscaffold.contract.naming import (
 )
 from opscaffold.contract.printer import format_type
 from opscaffold.contract.pytypes import (
-    annotation_hint,
     default_problem,
     parameter_type_problem,
+    parameter_type_remedy,
     return_type_problem,
     strip_alias,
 )
@@ -190,7 +190,7 @@ def _parameter(contract: OpContract, parameter: Parameter, release: Release) -> 
     name, plain = parameter.name, strip_alias(parameter.type)
     reason = parameter_type_problem(plain, release)
     if reason is not None:
-        yield Problem("parameter-type", f"{name!r}: {reason}", _type_remedy(plain), name)
+        yield Problem("parameter-type", f"{name!r}: {reason}", parameter_type_remedy(plain), name)
     refused = default_problem(parameter)
     if refused is not None:
         yield Problem("default", *refused, name)
@@ -216,13 +216,6 @@ def _parameter(contract: OpContract, parameter: Parameter, release: Release) -> 
             f"make {name!r} positional",
             name,
         )
-
-
-def _type_remedy(type_: SchemaType) -> str:
-    inner = type_.of if isinstance(type_, OptionalType) else type_
-    if isinstance(inner, ListType):
-        return f"use {annotation_hint(inner.of)} arguments, or a list of Tensor, int, float or bool"
-    return "use Tensor, int, float, bool, str, Number, dtype or device, or pass several arguments"
 
 
 def _returns(contract: OpContract) -> Iterator[Problem]:

@@ -166,8 +166,8 @@ class _Reader:
             match = DEVICE.match(value) if isinstance(value, str) else None
             if match is None or match["type"] not in DEVICE_TYPES:
                 raise self.fail('A Device defaults to a string such as "cpu" or "cuda:0"', token)
-        if name == "complex" and type(value) is int:
-            raise self.fail("A complex default needs a point or a j: 1.0 or 1j", token)
+        if name == "complex" and (type(value) is int or token.text.startswith(".")):
+            raise self.fail("A complex default needs digits and a point or a j: 1.0, 1j", token)
         return value
 
     def _list_default(self, type_: ListType) -> DefaultValue:
@@ -195,7 +195,7 @@ class _Reader:
 
     def _element(self, name: str, *, symbols: bool) -> DefaultValue:
         token = self.token
-        value = self._constant("")
+        value = self._constant(name if name == "float" else "")
         if name in INT_LIKE:
             good = type(value) is int or (symbols and isinstance(value, Symbol))
         elif name == "float":

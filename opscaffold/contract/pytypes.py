@@ -77,11 +77,23 @@ def parameter_type_problem(type_: SchemaType, release: Release | None = None) ->
         return f"PyTorch takes no list of {PARAMETER_ANNOTATIONS[name]}"
     if inner_optional and name not in LISTS_OF_OPTIONAL:
         return f"only a list of Tensor may hold None, not {written}"
-    if optional and inner_optional:
-        return f"{written} is Optional twice"
-    if optional and is_list and name not in OPTIONAL_LISTS and not release.optional_lists:
+    settled = name in OPTIONAL_LISTS and not inner_optional
+    if optional and is_list and not settled and not release.optional_lists:
         return f"torch {release} takes no Optional list of {PARAMETER_ANNOTATIONS[name]}"
     return None
+
+
+def parameter_type_remedy(type_: SchemaType) -> str:
+    """What to annotate instead of a type that ``parameter_type_problem`` refuses."""
+    inner = type_.of if isinstance(type_, OptionalType) else type_
+    if isinstance(inner, ListType):
+        if isinstance(type_, OptionalType) and parameter_type_problem(inner) is None:
+            return f"annotate {annotation_text(inner)}, empty where there is none"
+        element = inner.of.of if isinstance(inner.of, OptionalType) else inner.of
+        if parameter_type_problem(ListType(element)) is None:
+            return f"annotate list[{annotation_text(element)}] without None in it"
+        return "use a list of Tensor, int, float or bool, or arguments of their own"
+    return "use Tensor, int, float, bool, str, Number, dtype or device, or pass several arguments"
 
 
 def return_type_problem(type_: SchemaType) -> str | None:

@@ -21,9 +21,6 @@ SIMPLE_TYPES = words(
     "Capsule Any AnyClassType AnyEnumType None NoneType"
 )
 
-# Types of native_functions.yaml that only PyTorch's code generator reads.
-CODEGEN_TYPES = frozenset({"Dimname"})
-
 # Name -> how many types stand in its parentheses: (at least, at most).
 GENERIC_TYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"Dict": (2, 2), "Future": (1, 1), "Await": (1, 1), "RRef": (1, 1), "Union": (2, 64)}

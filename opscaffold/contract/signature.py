@@ -30,7 +30,12 @@ from opscaffold.contract.model import (
 from opscaffold.contract.naming import split_qualname
 from opscaffold.contract.printer import format_type
 from opscaffold.contract.pydefaults import DefaultReader, DefaultRefusedError, Evaluator
-from opscaffold.contract.pytypes import default_problem, parameter_type_problem, return_type_problem
+from opscaffold.contract.pytypes import (
+    default_problem,
+    parameter_type_problem,
+    parameter_type_remedy,
+    return_type_problem,
+)
 from opscaffold.contract.releases import MEASURED, Release, Version, release_for
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -200,13 +205,11 @@ class _SignatureReader:
         except AnnotationRefusedError as refusal:
             raise _refused(refusal, name) from None
         reason = None if "." in format_type(type_) else parameter_type_problem(type_, self.release)
-        if reason is not None or _opaque_inside(type_):
-            raise SignatureError(
-                f"{name!r}: {reason or 'an opaque type cannot be Optional or in a list'}",
-                "pass it as an argument of its own, or make it one of Tensor, int, float, bool",
-                arg.annotation,
-                parameter=name,
-            )
+        remedy = parameter_type_remedy(type_)
+        if _opaque_inside(type_):
+            reason, remedy = "an opaque type cannot be Optional or in a list", "require one"
+        if reason is not None:
+            raise SignatureError(f"{name!r}: {reason}", remedy, arg.annotation, parameter=name)
         parameter = Parameter(name, type_, self._default(name, default), kw_only)
         _check_registration(parameter, arg, default)
         return parameter
