@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from opscaffold.contract.model import BaseType, GenericType, ListType, OptionalType, SchemaType
@@ -148,6 +148,7 @@ class AnnotationReader:
 
     resolver: Resolver | None = None
     postponed: bool = False
+    _returning: bool = False
 
     def parameter(self, node: ast.expr) -> SchemaType:
         """The schema type of a parameter's annotation. Raises AnnotationRefusedError."""
@@ -164,7 +165,7 @@ class AnnotationReader:
 
     def returns(self, node: ast.expr) -> tuple[SchemaType, ...]:
         """The schema types of a return annotation. Raises AnnotationRefusedError."""
-        type_ = self._type(node, quoted=self.postponed)
+        type_ = replace(self, _returning=True)._type(node, quoted=self.postponed)
         if type_ is None:
             return ()
         if not isinstance(type_, GenericType):
@@ -245,6 +246,10 @@ class AnnotationReader:
         items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         typing = origin in TYPING_GENERICS
         if origin in SEQUENCES:
+            if self._returning and origin not in ("list", "List"):
+                raise AnnotationRefusedError(
+                    node, "a return cannot be a Sequence", "annotate list[Tensor]"
+                )
             return self._list(node, items, quoted=quoted, typing=typing)
         if origin == "Optional":
             none = ast.copy_location(ast.Constant(None), node)
