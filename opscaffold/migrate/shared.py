@@ -134,7 +134,7 @@ def hoist(
 def _statements(function: cst.FunctionDef) -> list[cst.BaseStatement] | None:
     if not isinstance(function.body, cst.IndentedBlock):
         return None
-    return list(function.body.body)  # type: ignore[arg-type]
+    return list(function.body.body)
 
 
 def _with_body(function: cst.FunctionDef, body: list[cst.BaseStatement]) -> cst.FunctionDef:

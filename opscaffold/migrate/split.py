@@ -60,7 +60,7 @@ def split(
     refuse_lost_effects(function, use)
     functional = _half(syntax, node, use.omitted)
     functional = functional.with_changes(params=without_parameter(functional.params, buffer))
-    _refuse_early_use(functional, buffer, function)
+    refuse_early_use(functional, buffer, function)
     out = _half(syntax, node, use.given)
     out = out.with_changes(
         params=with_keyword_out(out.params, buffer), name=cst.Name(names.out_function)
@@ -74,7 +74,7 @@ def split(
     kernel = None
     if hoisted is not None:
         kernel, functional, out = hoisted
-    return _spaced(node, kernel, functional, out)
+    return _spaced(node, kernel, functional, out, 1 if function.col_offset else 2)
 
 
 def specialised(syntax: Syntax, node: cst.CSTNode, trace: Trace) -> cst.CSTNode:
@@ -150,7 +150,8 @@ def _is_dead_flag(statement: cst.CSTNode, loads: frozenset[str]) -> bool:
     return False
 
 
-def _refuse_early_use(functional: cst.FunctionDef, buffer: str, function: ast.FunctionDef) -> None:
+def refuse_early_use(functional: cst.FunctionDef, buffer: str, function: ast.FunctionDef) -> None:
+    """Raise RefusalError where a half that does not take the buffer uses it before binding it."""
     tree = ast.parse(code_of(functional.with_changes(decorators=(), leading_lines=())))
     first: dict[bool, tuple[int, int]] = {}
     for node in ast.walk(tree.body[0]):
@@ -186,11 +187,10 @@ def _spaced(
     kernel: cst.FunctionDef | None,
     functional: cst.FunctionDef,
     out: cst.FunctionDef,
+    lines_between: int,
 ) -> Halves:
     """Put the old blank lines before each function, and the old comments before the functional."""
-    blank = [line for line in node.leading_lines if line.comment is None]
-    if not blank:
-        blank = [cst.EmptyLine(indent=False)] * 2
+    blank = [cst.EmptyLine(indent=False)] * lines_between
     out = out.with_changes(leading_lines=blank)
     if kernel is not None:
         lines = list(node.leading_lines)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from opscaffold.fs.text import SourceError, SourceText, read_source
+from opscaffold.fs.text import SourceText
 from opscaffold.source.model import Module
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -40,17 +40,8 @@ class Problem:
     message: str
 
 
-def load_module(path: Path, name: str) -> Module | Problem:
-    """Read and parse a file. Never raises for what the file holds; nothing in it is run."""
-    try:
-        source = read_source(path)
-    except SourceError as error:
-        return Problem(path, error.line, error.column, error.message)
-    return parse_module(path, name, source)
-
-
 def parse_module(path: Path, name: str, source: SourceText) -> Module | Problem:
-    """Parse source that is already at hand, such as that of an editor."""
+    """Parse source. Never raises for what it holds; nothing in it is run."""
     try:
         with warnings.catch_warnings():
             # Invalid escapes and the like are the author's to hear from Python.

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opscaffold.source.files import may_register, mentions, read_bytes
+from opscaffold.source.files import may_register, mentions
 from opscaffold.source.helpers import Helpers, Use
 from opscaffold.source.model import Form, Module, Op, Registration, Role
 from opscaffold.source.resolve import Resolver
@@ -89,12 +89,12 @@ class OpFinder:
             paths = [
                 p
                 for p in sorted(self.tree.files)
-                if p not in seen and new and pattern.search(read_bytes(p) or b"")
+                if p not in seen and new and pattern.search(self.tree.read(p) or b"")
             ]
         return list(done)
 
     def _may_register(self, path: Path) -> bool:
-        data = read_bytes(path)
+        data = self.tree.read(path)
         # What cannot be read is loaded, and so becomes a problem.
         return data is None or may_register(data)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from opscaffold.source.files import find_files, find_root
@@ -124,15 +124,19 @@ class Project:
 
 
 def load_project(
-    paths: Sequence[Path], root: Path | None = None, exclude: Sequence[str] = ()
+    paths: Sequence[Path],
+    root: Path | None = None,
+    exclude: Sequence[str] = (),
+    overlay: Mapping[Path, bytes] | None = None,
 ) -> Project:
     """Read a project. Nothing in it is imported or run.
 
     ``paths`` (files or directories) say whose ops are wanted, ``root`` where the rest of the
     project is; without it, ``find_root`` decides. ``exclude`` are git-ignore patterns, relative
     to the root, of files to leave out altogether: neither ops nor references in them are seen.
+    ``overlay`` maps paths to bytes that are read in place of what is on disk.
     """
     root = (root if root is not None else find_root(paths)).resolve()
     selected = frozenset(find_files(paths, root, exclude=exclude))
     files = selected | frozenset(find_files([root], root, exclude=exclude))
-    return Project(root, selected, Tree(root, files))
+    return Project(root, selected, Tree(root, files, overlay))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from opscaffold.source.exports import export_nodes
-from opscaffold.source.files import mentions, read_bytes
+from opscaffold.source.files import mentions
 from opscaffold.source.mentions import StringReader
 from opscaffold.source.model import Form, Module, Op, Reference, Use
 from opscaffold.source.ops import qualname_of
@@ -164,7 +164,7 @@ class ReferenceFinder:
         while pending:
             pattern = mentions(pending)
             for path in sorted(self.tree.files - found.keys()):
-                if pattern.search(read_bytes(path) or b""):
+                if pattern.search(self.tree.read(path) or b""):
                     found[path] = self.tree.load(path)
             names = {n for m in found.values() if m is not None for n in self._aliases(m)}
             pending = names - self.words

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from opscaffold.source.load import Problem, load_module
+from opscaffold.fs.text import SourceError, decode, read_source
+from opscaffold.source.files import read_bytes
+from opscaffold.source.load import Problem, parse_module
 from opscaffold.source.model import Module
 from opscaffold.source.scopes import Scopes
 
@@ -14,11 +16,15 @@ from opscaffold.source.scopes import Scopes
 class Tree:
     """All Python files of a project. Modules are parsed once, on demand.
 
-    ``problems`` holds what could not be read so far.
+    ``problems`` holds what could not be read so far. ``overlay`` holds what files are taken to
+    hold in place of what is on disk.
     """
 
-    def __init__(self, root: Path, files: Iterable[Path]) -> None:
+    def __init__(
+        self, root: Path, files: Iterable[Path], overlay: Mapping[Path, bytes] | None = None
+    ) -> None:
         self.root = root
+        self.overlay = dict(overlay or {})
         self.files = frozenset(files)
         self.problems: list[Problem] = []
         self._directories = {parent for file in self.files for parent in file.parents}
@@ -38,13 +44,25 @@ class Tree:
         if path not in self._modules:
             module: Module | None = None
             if path in self.files:
-                loaded = load_module(path, self.name_of(path))
+                loaded = self._parse(path)
                 if isinstance(loaded, Problem):
                     self.problems.append(loaded)
                 else:
                     module = loaded
             self._modules[path] = module
         return self._modules[path]
+
+    def read(self, path: Path) -> bytes | None:
+        """Return what a file holds, or is taken to hold; None where it cannot be read."""
+        return self.overlay.get(path) or read_bytes(path)
+
+    def _parse(self, path: Path) -> Module | Problem:
+        try:
+            data = self.overlay.get(path)
+            source = read_source(path) if data is None else decode(data, path)
+        except SourceError as error:
+            return Problem(path, error.line, error.column, error.message)
+        return parse_module(path, self.name_of(path), source)
 
     def loaded(self) -> list[Module]:
         """Return the modules parsed so far, by path."""

@@ -1,0 +1,161 @@
+"""What the out= op is called wherever the old op has a name, and the imports that takes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from opscaffold.migrate.edits import FileEdits, ImportEdit
+from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.syntax import Syntax
+from opscaffold.source.load import span
+from opscaffold.source.model import ImportBinding, Module, Op, Reference
+from opscaffold.source.project import Project
+
+
+class Bindings:
+    """Names for one new op across a project; collects the edits that make them available."""
+
+    def __init__(
+        self, project: Project, op: Op, function: str, qualname: str, syntaxes: Syntaxes
+    ) -> None:
+        """``function`` is the new op's name in the defining module, ``qualname`` its own."""
+        self.project = project
+        self.op = op
+        self.function = function
+        self.qualname = qualname
+        self.syntaxes = syntaxes
+        self.edits: dict[Path, FileEdits] = {}
+
+    def edits_for(self, module: Module) -> FileEdits:
+        """The edits of a module, to add to."""
+        return self.edits.setdefault(module.path, FileEdits())
+
+    def expression(self, reference: Reference) -> str:
+        """The text that denotes the new op where a reference denotes the old one.
+
+        Asks for the imports it needs. Raises RefusalError where no such text can be given.
+        """
+        node = reference.node
+        if not isinstance(node, ast.expr):
+            raise TypeError("an import is no expression")
+        if reference.torch_ops:
+            return self._torch_ops(reference, node)
+        if reference.assignments:
+            raise RefusalError(
+                node,
+                f"`{ast.unparse(node)}` is another name for the op, made by an assignment",
+                "call the op by its own name",
+                reference.module,
+            )
+        new = self._provide(reference.via, reference)
+        if isinstance(node, ast.Name):
+            if not reference.via and reference.module is not self.op.definition.module:
+                raise self._unreachable(reference)
+            self._refuse_shadowed(reference.module, node, new, reference.via)
+            return new
+        if isinstance(node, ast.Attribute) and reference.holder is not None:
+            start, end = span(reference.module, node.value)
+            return f"{reference.module.source.text[start:end]}.{new}"
+        raise self._unreachable(reference)
+
+    def _unreachable(self, reference: Reference) -> RefusalError:
+        return RefusalError(
+            reference.node,
+            "the op is reached here in a way that cannot be followed to the new op",
+            "import the op by name",
+            reference.module,
+        )
+
+    def reexport(self, reference: Reference) -> None:
+        """Import the new op beside the old one, for the users of this module."""
+        self._provide(reference.via, reference)
+
+    def export(self, reference: Reference) -> None:
+        """Name the new op in ``__all__`` beside the old one."""
+        if not isinstance(reference.node, ast.Constant):
+            raise self._unreachable(reference)
+        key = self.syntaxes.of(reference.module).key(reference.node)
+        new = self._provide(reference.via, reference)
+        names = self.edits_for(reference.module).exports.setdefault(key, [])
+        if new not in names:
+            names.append(new)
+
+    def _provide(self, via: tuple[ImportBinding, ...], reference: Reference) -> str:
+        """Make the new op available through a chain of imports; return its name at the head."""
+        name = self.function
+        for binding in reversed(via):
+            name = self._import(binding, name, reference)
+        return name
+
+    def _import(self, binding: ImportBinding, name: str, reference: Reference) -> str:
+        alias = binding.alias
+        if alias.name == "*":
+            if name.startswith("_"):
+                raise RefusalError(
+                    binding.statement,
+                    f"`{name}` would not come with `import *`",
+                    "import the op by name",
+                    binding.module,
+                )
+            return name
+        if alias.asname is None:
+            local, asname = name, None
+        elif alias.asname == alias.name:
+            local = asname = name
+        else:
+            local = asname = f"{alias.asname}_out"
+        taken = self.project.bindings_in_scope(binding.module, binding.statement)
+        if local in taken:
+            raise RefusalError(
+                binding.statement,
+                f"the name `{local}`, which the new op would take, is already in use",
+                "rename what has that name",
+                binding.module,
+            )
+        del reference
+        key = self.syntaxes.of(binding.module).key(alias)
+        imports = self.edits_for(binding.module).imports.setdefault(key, [])
+        edit = ImportEdit(name, asname)
+        if edit not in imports:
+            imports.append(edit)
+        return local
+
+    def _refuse_shadowed(
+        self, module: Module, node: ast.Name, new: str, via: tuple[ImportBinding, ...]
+    ) -> None:
+        del via
+        if new in self.project.bindings_in_scope(module, node):
+            raise RefusalError(
+                node,
+                f"the name `{new}`, which the new op would take, means something else here",
+                "rename what has that name",
+                module,
+            )
+
+    def _torch_ops(self, reference: Reference, node: ast.expr) -> str:
+        old, new = self.op.name, self.qualname.partition("::")[2]
+        current: ast.expr = node
+        while isinstance(current, ast.Attribute):
+            if current.attr == old:
+                module = reference.module
+                base_start, base_end = span(module, current.value)
+                _, here = span(module, current)
+                _, end = span(module, node)
+                text = module.source.text
+                return f"{text[base_start:base_end]}.{new}{text[here:end]}"
+            current = current.value
+        raise self._unreachable(reference)
+
+
+class Syntaxes:
+    """The libcst trees of a project's modules, each parsed when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[Module, Syntax] = {}
+
+    def of(self, module: Module) -> Syntax:
+        """The tree of a module. Raises SyntaxMismatchError where libcst does not do."""
+        if module not in self._made:
+            self._made[module] = Syntax(module)
+        return self._made[module]

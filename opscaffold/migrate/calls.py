@@ -1,0 +1,261 @@
+"""What each call of a split op becomes: by which argument is the buffer, and may it be None."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from opscaffold.effects.follow import Follower, follow
+from opscaffold.effects.trace import FunctionNode, Trace
+from opscaffold.effects.values import ANYTHING, Env, Value, parameter
+from opscaffold.migrate.edits import CallEdit, CallForm
+from opscaffold.migrate.refusal import RefusalError
+from opscaffold.rules.names import ProjectNames
+from opscaffold.source.model import Module
+from opscaffold.source.project import Project
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_NESTED_SCOPES = (
+    ast.Lambda,
+    ast.ClassDef,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+_NO_PARENTHESES = (ast.Expr, ast.Assign, ast.Return, ast.keyword, ast.Call)
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The parameters of an op as its callers see them."""
+
+    positional: tuple[str, ...]
+    keyword_only: tuple[str, ...]
+    buffer: str
+
+    @classmethod
+    def of(cls, function: FunctionNode | ast.Lambda, buffer: str) -> Signature:
+        """The signature of a kernel."""
+        spec = function.args
+        return cls(
+            tuple(a.arg for a in (*spec.posonlyargs, *spec.args)),
+            tuple(a.arg for a in spec.kwonlyargs),
+            buffer,
+        )
+
+    @property
+    def slot(self) -> int | None:
+        """The position of the buffer, None where it is keyword-only."""
+        return self.positional.index(self.buffer) if self.buffer in self.positional else None
+
+
+def buffer_argument(call: ast.Call, signature: Signature) -> ast.expr | None:
+    """The argument that a call passes as the buffer, or None where it passes none.
+
+    Raises RefusalError where that cannot be told (star arguments), or the call does not fit.
+    """
+    if any(isinstance(a, ast.Starred) for a in call.args) or any(
+        k.arg is None for k in call.keywords
+    ):
+        raise RefusalError(
+            call,
+            "a call with star arguments may pass the buffer or not",
+            "spell the arguments out",
+        )
+    known = {*signature.positional, *signature.keyword_only}
+    if len(call.args) > len(signature.positional) or any(k.arg not in known for k in call.keywords):
+        raise RefusalError(call, "a call does not fit the op's signature", "mend the call")
+    for keyword in call.keywords:
+        if keyword.arg == signature.buffer:
+            return keyword.value
+    slot = signature.slot
+    return call.args[slot] if slot is not None and slot < len(call.args) else None
+
+
+def plan_call(
+    project: Project,
+    module: Module,
+    call: ast.Call,
+    signature: Signature,
+    function: Callable[[], str],
+) -> CallEdit | None:
+    """Decide what a call becomes, or None where it stays as it is.
+
+    ``function`` gives the text of the expression that the out= op is to be called by; it is
+    asked for only where a call needs it. Raises RefusalError where the right form cannot be
+    told, or not be written without changing the order of evaluation.
+    """
+    argument = buffer_argument(call, signature)
+    if argument is None:
+        return None
+    index = _written_order(call).index(argument)
+    behind = call.args[call.args.index(argument) + 1 :] if argument in call.args else []
+    names = signature.positional[len(call.args) - len(behind) : len(call.args)]
+    null = nullness(project, module, call, argument)
+    if null is True:
+        if not isinstance(argument, ast.Constant | ast.Name):
+            raise RefusalError(
+                call, f"`{ast.unparse(argument)}` is None here, but evaluating it may matter",
+                "leave the argument out",
+            )  # fmt: skip
+        return CallEdit(CallForm.FRESH, index, signature.buffer)
+    edit = CallEdit(
+        CallForm.GIVEN,
+        index,
+        signature.buffer,
+        function(),
+        keywords=names,
+        in_order=bool(behind) and not all(_is_plain(e) for e in (argument, *behind)),
+    )
+    if null is False:
+        return edit
+    test_name = "" if isinstance(argument, ast.Name) else _free_name(project, module, call)
+    _refuse_reordering(module, call, argument)
+    parent = module.parents[call]
+    return CallEdit(
+        CallForm.EITHER,
+        index,
+        signature.buffer,
+        edit.function,
+        names,
+        edit.in_order,
+        test_name,
+        parenthesised=not isinstance(parent, _NO_PARENTHESES)
+        or (isinstance(parent, ast.Call) and parent.func is call),
+    )
+
+
+def _written_order(call: ast.Call) -> list[ast.expr]:
+    arguments = [*call.args, *(k.value for k in call.keywords)]
+    starts = {k.value: (k.lineno, k.col_offset) for k in call.keywords}
+    return sorted(arguments, key=lambda a: starts.get(a, (a.lineno, a.col_offset)))
+
+
+def nullness(project: Project, module: Module, call: ast.Call, argument: ast.expr) -> bool | None:
+    """Whether an argument is None (True), is not (False), or may be either (None)."""
+    names = ProjectNames(project, module)
+    owner = enclosing(module, call, _FUNCTIONS)
+    body: Sequence[ast.stmt] = module.tree.body
+    values: dict[str, Value] = {}
+    if isinstance(owner, _FUNCTIONS):
+        body, values = owner.body, parameter_values(owner, names)
+    trace = follow(body, values, names, ask=[argument])
+    answers = trace.nulls[argument]
+    if answers in ({True}, {False}):
+        return answers == {True}
+    if isinstance(argument, ast.Name) and answers <= {None}:
+        target = project.resolve(module, argument).certain
+        if target is not None and isinstance(target.node, ast.expr) and target.module is not None:
+            resolver = Follower(ProjectNames(project, target.module), Trace())
+            return resolver.value(target.node, Env()).null
+    return None
+
+
+def parameter_values(function: FunctionNode, names: ProjectNames) -> dict[str, Value]:
+    """What the annotations of a function say of its arguments: a plain Tensor is not None."""
+    spec = function.args
+    positional = [*spec.posonlyargs, *spec.args]
+    defaults: list[ast.expr | None] = [None] * (len(positional) - len(spec.defaults))
+    defaults += spec.defaults
+    pairs = [*zip(positional, defaults, strict=True)]
+    pairs += zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+    values = {}
+    for arg, default in pairs:
+        none_default = isinstance(default, ast.Constant) and default.value is None
+        if arg.annotation is not None and not none_default and _is_tensor(arg.annotation, names):
+            values[arg.arg] = parameter(arg.arg)
+        else:
+            values[arg.arg] = ANYTHING
+    for star in (spec.vararg, spec.kwarg):
+        if star is not None:
+            values[star.arg] = ANYTHING
+    return values
+
+
+def _is_tensor(annotation: ast.expr, names: ProjectNames) -> bool:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return annotation.value.strip() in {"Tensor", "torch.Tensor"}
+    return names.dotted(annotation) in {
+        "torch.Tensor",
+        "torch.nn.Parameter",
+        "torch.nn.parameter.Parameter",
+    }
+
+
+def enclosing(module: Module, node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> ast.AST | None:
+    """The nearest node of these kinds that holds a node."""
+    current = module.parents.get(node)
+    while current is not None and not isinstance(current, kinds):
+        current = module.parents.get(current)
+    return current
+
+
+def _is_plain(expr: ast.expr) -> bool:
+    """Whether evaluating it has no effect and depends on no other evaluation."""
+    if isinstance(expr, ast.UnaryOp):
+        return _is_plain(expr.operand)
+    return isinstance(expr, ast.Name | ast.Constant)
+
+
+def _free_name(project: Project, module: Module, call: ast.Call) -> str:
+    """A name to bind the buffer to while it is tested."""
+    owner = enclosing(module, call, (*_FUNCTIONS, *_NESTED_SCOPES))
+    if isinstance(owner, _NESTED_SCOPES):
+        raise RefusalError(
+            call,
+            "whether the buffer is None is not known here, and it cannot be named first",
+            "assign the buffer to a name outside, and pass the name",
+        )
+    taken = project.bindings_in_scope(module, call)
+    taken |= {n.id for n in ast.walk(module.tree) if isinstance(n, ast.Name)}
+    return next(n for n in ("buffer", "out_buffer", *map("buffer_{}".format, range(2, 99)))
+                if n not in taken)  # fmt: skip
+
+
+def _refuse_reordering(module: Module, call: ast.Call, argument: ast.expr) -> None:
+    """Raise RefusalError where testing the buffer first could change what is evaluated."""
+    others = [a for a in _written_order(call) if a is not argument]
+    before = others[: _written_order(call).index(argument)]
+    refusal = RefusalError(
+        call,
+        f"whether `{ast.unparse(argument)}` is None is not known here, and testing it first "
+        "would change the order of evaluation",
+        "assign it to a local name first, and pass the name",
+    )
+    if any(isinstance(n, ast.Await | ast.Yield | ast.YieldFrom) for n in ast.walk(call)):
+        raise refusal
+    if isinstance(argument, ast.Name):
+        bound = {n.target.id for o in others for n in ast.walk(o) if isinstance(n, ast.NamedExpr)}
+        if argument.id in bound or (
+            not _is_own_local(module, call, argument.id) and not all(map(_is_quiet, before))
+        ):
+            raise refusal
+        return
+    quiet = all(_is_plain(o) for o in before)
+    if not quiet or any(isinstance(n, ast.NamedExpr) for n in ast.walk(argument)):
+        raise refusal
+    calls = any(isinstance(n, ast.Call) for n in ast.walk(argument))
+    names = {n.id for o in before for n in ast.walk(o) if isinstance(n, ast.Name)}
+    if calls and not all(_is_own_local(module, call, name) for name in names):
+        raise refusal
+
+
+def _is_quiet(expr: ast.expr) -> bool:
+    return not any(isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(expr))
+
+
+def _is_own_local(module: Module, call: ast.Call, name: str) -> bool:
+    """Whether only the code around the call itself can rebind a name."""
+    owner = enclosing(module, call, _FUNCTIONS)
+    if not isinstance(owner, _FUNCTIONS):
+        return False
+    shared = any(
+        isinstance(n, ast.Nonlocal | ast.Global) and name in n.names for n in ast.walk(owner)
+    )
+    parameters = {a.arg for a in ast.walk(owner.args) if isinstance(a, ast.arg)}
+    stored = {
+        n.id for n in ast.walk(owner) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    return not shared and name in parameters | stored

@@ -1,0 +1,232 @@
+"""The plan for one op: its definition, what is attached to it, and every place that uses it."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import libcst as cst
+
+from opscaffold.effects.buffers import Argument
+from opscaffold.findings.intents import SplitMaybeOut
+from opscaffold.findings.model import Finding, Severity
+from opscaffold.migrate.attached import FakeEditor, new_fake
+from opscaffold.migrate.bindings import Bindings, Syntaxes
+from opscaffold.migrate.calls import Signature
+from opscaffold.migrate.definition import check_definition, torch_tag
+from opscaffold.migrate.derive_fake import UnderivableError
+from opscaffold.migrate.edits import FileEdits
+from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.sites import Sites
+from opscaffold.migrate.split import SplitNames, split
+from opscaffold.migrate.syntax import SyntaxMismatchError
+from opscaffold.rules.arguments import arguments_of
+from opscaffold.rules.maybe_out import position, uses_of
+from opscaffold.source.model import Module, Op, Role, Use
+from opscaffold.source.project import Project
+
+FAKE_CODE = "OPS110"
+FAKE_NAME = "missing-fake"
+
+
+@dataclass(slots=True)
+class OpPlan:
+    """All that changes for one op, and what is left to say."""
+
+    op: str
+    new_op: str
+    edits: dict[Path, FileEdits] = field(default_factory=dict)
+    notes: list[Finding] = field(default_factory=list)
+    calls: int = 0
+
+
+@dataclass(slots=True)
+class Refused:
+    """An op that stays as it is, and every reason for it."""
+
+    op: str
+    reasons: list[RefusalError]
+    module: Module
+    node: ast.AST
+
+
+def plan_split(
+    project: Project, op: Op, intent: SplitMaybeOut, syntaxes: Syntaxes
+) -> OpPlan | Refused:
+    """Plan the split of one op with all that belongs to it, or say why not."""
+    planner = _SplitPlanner(project, op, intent, syntaxes)
+    try:
+        return planner.plan()
+    except RefusalError as refusal:
+        planner.reasons.append(refusal)
+    except SyntaxMismatchError as error:
+        reason = RefusalError(None, str(error), "migrate this op by hand")
+        planner.reasons.append(reason)
+    node = op.definition.function or op.definition.statement
+    return Refused(op.qualname, planner.reasons, op.definition.module, node)
+
+
+class _SplitPlanner:
+    def __init__(self, project: Project, op: Op, intent: SplitMaybeOut, syntaxes: Syntaxes) -> None:
+        self.project = project
+        self.op = op
+        self.buffer = intent.buffer
+        self.syntaxes = syntaxes
+        self.reasons: list[RefusalError] = []
+        self.module = op.definition.module
+
+    def plan(self) -> OpPlan:
+        function, call = check_definition(self.project, self.op, self.buffer)
+        arguments = arguments_of(self.op)
+        use = uses_of(self.project, self.op)[self.buffer]
+        names = self.names(function)
+        edits: dict[Module, FileEdits] = {}
+        for registration in self.op.attached:
+            if registration.role is not Role.FAKE:
+                self.reasons.append(
+                    RefusalError(
+                        registration.statement,
+                        f"`{registration.role.value}` is attached to the op, and would have to be "
+                        "split with it",
+                        "split this op by hand",
+                        registration.module,
+                    )
+                )
+        halves = split(self.syntaxes.of(self.module), function, call, use, names)
+        plan = OpPlan(self.op.qualname, names.out_qualname)
+        statements: list[cst.BaseStatement] = list(halves.statements())
+        editor = FakeEditor(self.project, self.syntaxes, arguments, self.buffer)
+        fakes = [r for r in self.op.attached if r.role is Role.FAKE]
+        for registration in fakes:
+            editor.edit(registration, edits)
+        if not fakes:
+            fake = self.derived_fake(function, halves.functional, arguments, plan)
+            if fake is not None:
+                statements.insert(statements.index(halves.out), fake)
+        syntax = self.syntaxes.of(self.module)
+        target = edits.setdefault(self.module, FileEdits())
+        target.statements[syntax.key(function)] = statements
+        target.import_torch = names.tag == "torch.Tag.out" and not _sees_torch(
+            self.project, self.module
+        )
+        bindings = Bindings(
+            self.project, self.op, names.out_function, names.out_qualname, self.syntaxes
+        )
+        self.plan_sites(bindings, Signature.of(function, self.buffer), function, plan)
+        if self.reasons:
+            raise self.reasons.pop()
+        for path, found in bindings.edits.items():
+            plan.edits.setdefault(path, FileEdits()).update(found)
+        for module, found in edits.items():
+            plan.edits.setdefault(module.path, FileEdits()).update(found)
+        return plan
+
+    def names(self, function: ast.FunctionDef) -> SplitNames:
+        """Choose the new names, and refuse ones that are taken."""
+        old = self.op.qualname
+        new = f"{old}_out"
+        plain = function.name if function.name != "_" else self.op.name
+        names = SplitNames(
+            old,
+            new,
+            "_" if function.name == "_" else f"{function.name}_out",
+            f"_{plain.lstrip('_')}_kernel",
+            torch_tag(self.project, self.module, function),
+        )
+        taken = self.project.bindings_in_scope(self.module, function)
+        for name in (names.out_function, names.kernel_function):
+            if name in taken and name != "_":
+                raise RefusalError(
+                    function,
+                    f"the name `{name}`, which the split needs, is already in use here",
+                    f"rename what is called `{name}`",
+                )
+        every = [o.qualname for o in self.project.all_ops]
+        every += [r.qualname for r in self.project.stray if r.qualname]
+        if new in every or f"{old}.out" in every:
+            other = new if new in every else f"{old}.out"
+            raise RefusalError(
+                function,
+                f"there is an op `{other}` already",
+                f"take the buffer out of `{old}`, and let its callers use `{other}`",
+            )
+        return names
+
+    def derived_fake(
+        self,
+        function: ast.FunctionDef,
+        functional: cst.FunctionDef,
+        arguments: list[Argument],
+        plan: OpPlan,
+    ) -> cst.FunctionDef | None:
+        """A fake kernel for the functional half, or a note that it is missing."""
+        name = f"_{function.name.strip('_') or self.op.name}_fake"
+        decorator = f"{function.name}.register_fake"
+        if function.name == "_":
+            root = torch_tag(self.project, self.module, function).removesuffix(".Tag.out")
+            decorator = f'{root}.library.register_fake("{self.op.qualname}")'
+        reason = ""
+        if name in self.project.bindings_in_scope(self.module, function):
+            reason = f"the name `{name}` is in use"
+        else:
+            tensors = [a.name for a in arguments if a.tensor and a.name != self.buffer]
+            try:
+                return new_fake(self.project, self.op, functional, tensors, name, decorator)
+            except UnderivableError as error:
+                reason = str(error)
+        plan.notes.append(
+            Finding(
+                FAKE_CODE,
+                FAKE_NAME,
+                Severity.WARNING,
+                position(self.module, function),
+                f"the functional op has no fake kernel, so it cannot be compiled or exported, and "
+                f"none can be derived: {reason}",
+                self.op.qualname,
+                f"register one with `@{decorator}`; sizes that depend on data come from "
+                "torch.library.get_ctx().new_dynamic_size()",
+            )
+        )
+        return None
+
+    def plan_sites(
+        self,
+        bindings: Bindings,
+        signature: Signature,
+        function: ast.FunctionDef,
+        plan: OpPlan,
+    ) -> None:
+        """Plan every reference; collect every reason against."""
+        sites = Sites(self.project, bindings, signature)
+        own = {id(n) for n in ast.walk(function)}
+        for reference in self.project.references(self.op):
+            edited = len(sites.edited)
+            try:
+                sites.plan(reference)
+                if len(sites.edited) > edited and id(reference.node) in own:
+                    raise RefusalError(
+                        reference.node, "the op calls itself with the buffer", "split it by hand"
+                    )
+            except RefusalError as refusal:
+                self.reasons.append(refusal)
+            if reference.use is Use.STRING:
+                plan.notes.append(self.string_note(reference.module, reference.node))
+        plan.calls = len(sites.edited)
+
+    def string_note(self, module: Module, node: ast.AST) -> Finding:
+        """A mention of the op in a string may concern the new op too."""
+        return Finding(
+            "OPS190",
+            "mention",
+            Severity.INFO,
+            position(module, node),
+            f"this string names `{self.op.qualname}`, which no longer takes `{self.buffer}`",
+            self.op.qualname,
+            f"see whether `{self.op.qualname}_out` is meant as well",
+        )
+
+
+def _sees_torch(project: Project, module: Module) -> bool:
+    first = module.tree.body[0] if module.tree.body else module.tree
+    return "torch" in project.bindings_in_scope(module, first)

@@ -1,0 +1,196 @@
+"""Applying the changes of one file to its text."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import libcst as cst
+
+from opscaffold.migrate.edits import CallEdit, CallForm, FileEdits, ImportEdit
+from opscaffold.migrate.sequences import insert_after, remove_at
+from opscaffold.migrate.syntax import Key, Syntax, code_of
+
+_WIDTH = 72
+_NO_SPACE = cst.SimpleWhitespace("")
+_PLAIN_EQUAL = cst.AssignEqual(_NO_SPACE, _NO_SPACE)
+
+
+def rewrite(syntax: Syntax, edits: FileEdits) -> str:
+    """Return the text of a file with its changes applied; all else stays as it is."""
+    tree = syntax.tree.visit(_Rewriter(syntax, edits))
+    if edits.import_torch:
+        tree = _with_torch_import(tree)
+    return tree.code
+
+
+class _Rewriter(cst.CSTTransformer):
+    """Applies edits to the nodes at their positions."""
+
+    def __init__(self, syntax: Syntax, edits: FileEdits) -> None:
+        super().__init__()
+        self.edits = edits
+        self._key = syntax.spans
+
+    def key(self, node: cst.CSTNode) -> Key:
+        """The span of a node of the original tree."""
+        return self._key.get(node, (-1, -1))
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        """A function that is replaced as a whole holds no other changes."""
+        return self.key(node) not in self.edits.statements
+
+    def leave_FunctionDef(
+        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+    ) -> Any:
+        """Replace a function by the functions that take its place."""
+        key = self.key(original_node)
+        if key in self.edits.removed:
+            return cst.RemoveFromParent()
+        statements = self.edits.statements.get(key)
+        return updated_node if statements is None else cst.FlattenSentinel(statements)
+
+    def leave_Lambda(
+        self, original_node: cst.Lambda, updated_node: cst.Lambda
+    ) -> cst.BaseExpression:
+        """Replace a lambda."""
+        return self.edits.lambdas.get(self.key(original_node), updated_node)
+
+    def leave_SimpleString(
+        self, original_node: cst.SimpleString, updated_node: cst.SimpleString
+    ) -> cst.BaseExpression:
+        """Replace the text of a literal."""
+        text = self.edits.literals.get(self.key(original_node))
+        return updated_node if text is None else updated_node.with_changes(value=text)
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        """Rewrite a call of an op that was split."""
+        edit = self.edits.calls.get(self.key(original_node))
+        return updated_node if edit is None else rewrite_call(updated_node, edit)
+
+    def leave_ImportFrom(
+        self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
+    ) -> cst.ImportFrom:
+        """Import more names."""
+        if isinstance(original_node.names, cst.ImportStar):
+            return updated_node
+        names: list[cst.ImportAlias] = list(updated_node.names)  # type: ignore[arg-type]
+        for alias in reversed(original_node.names):
+            index = list(original_node.names).index(alias)
+            for edit in reversed(self.edits.imports.get(self.key(alias), [])):
+                names = insert_after(names, index, _import_alias(edit))
+        return updated_node.with_changes(names=names)
+
+    def leave_List(self, original_node: cst.List, updated_node: cst.List) -> cst.BaseExpression:
+        """Add names to ``__all__``."""
+        return self._exported(original_node, updated_node)
+
+    def leave_Tuple(self, original_node: cst.Tuple, updated_node: cst.Tuple) -> cst.BaseExpression:
+        """Add names to ``__all__``."""
+        return self._exported(original_node, updated_node)
+
+    def _exported(
+        self, original: cst.List | cst.Tuple, updated: cst.List | cst.Tuple
+    ) -> cst.BaseExpression:
+        elements: list[Any] = list(updated.elements)
+        for index in range(len(original.elements) - 1, -1, -1):
+            value = original.elements[index].value
+            if not isinstance(value, cst.SimpleString):
+                continue
+            for name in reversed(self.edits.exports.get(self.key(value), [])):
+                text = f"{value.prefix}{value.quote}{name}{value.quote}"
+                elements = insert_after(elements, index, cst.Element(cst.SimpleString(text)))
+        return updated.with_changes(elements=elements)
+
+
+def _import_alias(edit: ImportEdit) -> cst.ImportAlias:
+    asname = None if edit.asname is None else cst.AsName(cst.Name(edit.asname))
+    return cst.ImportAlias(cst.Name(edit.name), asname=asname)
+
+
+def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
+    """Rewrite one call as planned."""
+    if edit.form is CallForm.FRESH:
+        return _fresh(call, edit)
+    if edit.form is CallForm.GIVEN:
+        return _given(call, edit, call.args[edit.argument].value)
+    buffer = call.args[edit.argument].value
+    tested: cst.BaseExpression = buffer
+    if edit.test_name:
+        name = cst.Name(edit.test_name)
+        tested = cst.NamedExpr(name, buffer, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+        buffer = name
+    test = cst.Comparison(tested, [cst.ComparisonTarget(cst.Is(), cst.Name("None"))])
+    choice = cst.IfExp(
+        test=test,
+        body=_bare(_fresh(call, edit)),
+        orelse=_bare(_given(copy.deepcopy(call), edit, buffer)),
+    )
+    if len(code_of(choice)) > _WIDTH:
+        return _on_lines(choice)
+    if edit.parenthesised or call.lpar:
+        return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return choice
+
+
+def _on_lines(choice: cst.IfExp) -> cst.IfExp:
+    """A long conditional, one part a line."""
+    inner = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace("    "))
+    return choice.with_changes(
+        lpar=[cst.LeftParen(whitespace_after=inner)],
+        whitespace_before_if=inner,
+        whitespace_before_else=inner,
+        rpar=[cst.RightParen(whitespace_before=cst.ParenthesizedWhitespace(indent=True))],
+    )
+
+
+def _bare(call: cst.Call) -> cst.Call:
+    return call.with_changes(lpar=[], rpar=[])
+
+
+def _fresh(call: cst.Call, edit: CallEdit) -> cst.Call:
+    return call.with_changes(args=remove_at(call.args, edit.argument))
+
+
+def _given(call: cst.Call, edit: CallEdit, buffer: cst.BaseExpression) -> cst.Call:
+    function = cst.parse_expression(edit.function)
+    args: Sequence[cst.Arg] = call.args
+    old = args[edit.argument]
+    if old.keyword is not None:
+        args = [*args[: edit.argument], old.with_changes(value=buffer), *args[edit.argument + 1 :]]
+    elif edit.in_order:
+        named = [
+            arg.with_changes(keyword=cst.Name(name), equal=_PLAIN_EQUAL)
+            for arg, name in zip(args[edit.argument + 1 :], edit.keywords, strict=False)
+        ]
+        rest = args[edit.argument + 1 + len(named) :]
+        out = old.with_changes(value=buffer, keyword=cst.Name(edit.buffer), equal=_PLAIN_EQUAL)
+        args = [*args[: edit.argument], out, *named, *rest]
+    else:
+        out = cst.Arg(buffer, keyword=cst.Name(edit.buffer), equal=_PLAIN_EQUAL)
+        if edit.argument == len(args) - 1 or args[edit.argument + 1].keyword is not None:
+            kept = old.with_changes(value=buffer, keyword=out.keyword, equal=_PLAIN_EQUAL)
+            args = [*args[: edit.argument], kept, *args[edit.argument + 1 :]]
+        else:
+            rest = remove_at(args, edit.argument)
+            args = insert_after(rest, len(rest) - 1, out)
+    return call.with_changes(func=function, args=args)
+
+
+def _with_torch_import(tree: cst.Module) -> cst.Module:
+    """Add ``import torch`` behind the docstring, ``__future__`` and first import lines."""
+    body = list(tree.body)
+    at = 0
+    for index, statement in enumerate(body):
+        if not isinstance(statement, cst.SimpleStatementLine):
+            break
+        small = statement.body[0]
+        if isinstance(small, cst.Import | cst.ImportFrom) or (
+            index == 0 and isinstance(small, cst.Expr)
+        ):
+            at = index + 1
+        else:
+            break
+    line = cst.ensure_type(cst.parse_statement("import torch\n"), cst.SimpleStatementLine)
+    return tree.with_changes(body=[*body[:at], line, *body[at:]])

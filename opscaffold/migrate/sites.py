@@ -1,0 +1,183 @@
+"""What each reference to a split op becomes: an edit, nothing, or a reason to leave the op."""
+
+from __future__ import annotations
+
+import ast
+
+from opscaffold.migrate.bindings import Bindings
+from opscaffold.migrate.calls import Signature, buffer_argument, plan_call
+from opscaffold.migrate.refusal import RefusalError
+from opscaffold.rules.names import ProjectNames
+from opscaffold.source.model import Module, Reference, Use
+from opscaffold.source.project import Project
+
+# Attributes of an op object that say something about the op or set it up.
+_HARMLESS_ATTRIBUTES = frozenset(
+    {"_schema", "_name", "_qualname", "_namespace", "_lib", "_opname", "__doc__", "__name__"}
+    | {"__module__", "__qualname__", "tags", "set_kernel_enabled", "overloads", "_tags"}
+)
+# Functions that take an op and the arguments to call it with.
+_TESTERS = {
+    "torch.library.opcheck": ("args", "kwargs"),
+    "torch.testing._internal.optests.opcheck": ("args", "kwargs"),
+    "torch.autograd.gradcheck": ("inputs", ""),
+    "torch.autograd.gradgradcheck": ("inputs", ""),
+}
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Module)
+
+
+class Sites:
+    """Plans the references to one op."""
+
+    def __init__(self, project: Project, bindings: Bindings, signature: Signature) -> None:
+        self.project = project
+        self.bindings = bindings
+        self.signature = signature
+        self.edited: list[ast.AST] = []
+
+    def plan(self, reference: Reference) -> None:
+        """Plan one reference. Raises RefusalError where it cannot be kept right."""
+        try:
+            self._plan(reference)
+        except RefusalError as refusal:
+            refusal.where = refusal.where or reference.module
+            refusal.node = refusal.node or reference.node
+            raise
+
+    def _plan(self, reference: Reference) -> None:
+        match reference.use:
+            case Use.CALL if reference.call is not None:
+                self._call(reference, reference.call)
+            case Use.IMPORT:
+                if self._is_public(reference):
+                    self.bindings.reexport(reference)
+            case Use.EXPORT:
+                self.bindings.export(reference)
+            case Use.REGISTRATION | Use.STRING:
+                return
+            case _:
+                self._value(reference)
+
+    def _call(self, reference: Reference, call: ast.Call) -> None:
+        if buffer_argument(call, self.signature) is None:
+            return
+        edit = plan_call(
+            self.project,
+            reference.module,
+            call,
+            self.signature,
+            lambda: self.bindings.expression(reference),
+        )
+        if edit is None:
+            return
+        key = self.bindings.syntaxes.of(reference.module).key(call)
+        self.bindings.edits_for(reference.module).calls[key] = edit
+        self.edited.append(call)
+
+    def _is_public(self, reference: Reference) -> bool:
+        """Whether an import is there for the users of its module."""
+        alias = reference.node
+        if reference.module.path.name == "__init__.py":
+            return True
+        return isinstance(alias, ast.alias) and alias.asname == alias.name
+
+    def _value(self, reference: Reference) -> None:
+        """A reference that is no plain call: it must not be able to pass the buffer on."""
+        module, node = reference.module, reference.node
+        if not isinstance(node, ast.expr):
+            raise _escape(reference)
+        expr: ast.expr = node
+        parent = module.parents[expr]
+        while isinstance(parent, ast.Attribute) and parent.value is expr:
+            if parent.attr in _HARMLESS_ATTRIBUTES:
+                return
+            if parent.attr != "_opoverload" and parent.attr != "default":
+                raise _escape(reference)
+            expr, parent = parent, module.parents[parent]
+        if isinstance(parent, ast.Call):
+            if parent.func is expr:
+                self._unsure_call(reference, parent)
+                return
+            if self._is_tested(module, parent, expr):
+                return
+        if reference.use is Use.VALUE and _is_harmless_value(module, parent, expr):
+            return
+        raise _escape(reference)
+
+    def _unsure_call(self, reference: Reference, call: ast.Call) -> None:
+        """A call that may be one of this op: right as it is, if it passes no buffer."""
+        if buffer_argument(call, self.signature) is not None:
+            why = f": {reference.reason}" if reference.reason else ""
+            raise RefusalError(
+                call,
+                f"this call may be one of the op, and passes `{self.signature.buffer}`{why}",
+                "call the op by a name that is bound once, by an import or the definition",
+            )
+
+    def _is_tested(self, module: Module, call: ast.Call, expr: ast.expr) -> bool:
+        """Whether this hands the op to opcheck or the like, with arguments that leave it right."""
+        dotted = ProjectNames(self.project, module).dotted(call.func)
+        fields = _TESTERS.get(dotted or "")
+        if fields is None or not call.args or call.args[0] is not expr:
+            return False
+        args = self._literal(module, _argument(call, 1, fields[0]))
+        kwargs = self._literal(module, _argument(call, 2, fields[1])) if fields[1] else None
+        passed = ast.Call(func=expr, args=[], keywords=[])
+        ast.copy_location(passed, call)
+        if isinstance(args, ast.Tuple | ast.List):
+            passed.args = args.elts
+        elif args is not None:
+            passed.args = [args] if fields[0] == "inputs" else [ast.Starred(args)]
+        if isinstance(kwargs, ast.Dict):
+            for key, value in zip(kwargs.keys, kwargs.values, strict=True):
+                name = key.value if isinstance(key, ast.Constant) else None
+                keyword = ast.keyword(name if isinstance(name, str) else None, value)
+                passed.keywords.append(ast.copy_location(keyword, value))
+        elif kwargs is not None:
+            passed.keywords = [ast.copy_location(ast.keyword(None, kwargs), kwargs)]
+        if buffer_argument(passed, self.signature) is not None:
+            raise RefusalError(
+                call,
+                f"`{ast.unparse(call.func)}` is given `{self.signature.buffer}` for the op",
+                "test the functional op without it, and the out= op by itself",
+            )
+        return True
+
+    def _literal(self, module: Module, expr: ast.expr | None) -> ast.expr | None:
+        if isinstance(expr, ast.Name):
+            target = self.project.resolve(module, expr).certain
+            if target is not None and isinstance(target.node, ast.Tuple | ast.List | ast.Dict):
+                return target.node
+        return expr
+
+
+def _argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
+    if index < len(call.args):
+        return call.args[index]
+    return next((k.value for k in call.keywords if k.arg == name), None)
+
+
+def _is_harmless_value(module: Module, parent: ast.AST, expr: ast.expr) -> bool:
+    match parent:
+        case ast.Assign(targets=targets, value=value) if value is expr:
+            # The uses of the new name are references of their own.
+            owner = module.parents[parent]
+            while not isinstance(owner, _SCOPES):
+                owner = module.parents[owner]
+            plain = all(isinstance(t, ast.Name) for t in targets)
+            return plain and not isinstance(owner, ast.ClassDef)
+        case ast.Compare(ops=ops):
+            return all(isinstance(op, ast.Is | ast.IsNot) for op in ops)
+        case ast.Expr():
+            return True
+    return False
+
+
+def _escape(reference: Reference) -> RefusalError:
+    why = f" ({reference.reason})" if reference.reason else ""
+    return RefusalError(
+        reference.node,
+        f"the op is used here as a value{why}: whoever receives it may call it with the buffer",
+        "call the op directly, or migrate this use by hand",
+        reference.module,
+    )
