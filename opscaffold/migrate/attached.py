@@ -14,7 +14,7 @@ from opscaffold.migrate.derive_fake import UnderivableError, derive_fake
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.fake_kinds import FakeKinds
 from opscaffold.migrate.refusal import RefusalError
-from opscaffold.migrate.signature import without_parameter
+from opscaffold.migrate.signature import parameter_code, without_parameter
 from opscaffold.migrate.split import refuse_early_use, specialised
 from opscaffold.migrate.syntax import code_of
 from opscaffold.rules.names import ProjectNames
@@ -159,13 +159,10 @@ def new_fake(
 
 def _head(functional: cst.FunctionDef, name: str) -> str:
     params = functional.params
-    texts = [code_of(p.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for p in params.params]
+    texts = [parameter_code(p) for p in params.params]
     if params.kwonly_params:
         texts.append("*")
-        texts += [
-            code_of(p.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for p in params.kwonly_params
-        ]
-    texts = [t.strip() for t in texts]
+        texts += [parameter_code(p) for p in params.kwonly_params]
     returns = functional.returns
     arrow = "" if returns is None else f" -> {code_of(returns.annotation)}"
     line = f"def {name}({', '.join(texts)}){arrow}:"

@@ -145,12 +145,23 @@ def nullness(project: Project, module: Module, call: ast.Call, argument: ast.exp
     answers = trace.nulls[argument]
     if answers in ({True}, {False}):
         return answers == {True}
-    if isinstance(argument, ast.Name) and answers <= {None}:
-        target = project.resolve(module, argument).certain
-        if target is not None and isinstance(target.node, ast.expr) and target.module is not None:
-            resolver = Follower(ProjectNames(project, target.module), Trace())
-            return resolver.value(target.node, Env()).null
-    return None
+    if True in answers or False in answers:
+        return None
+    # Out of the sight of the statements followed: in a lambda, or bound in a scope around.
+    return _settled(project, module, argument).null
+
+
+def _settled(project: Project, module: Module, expr: ast.expr, depth: int = 4) -> Value:
+    """The value of an expression as far as names that are bound once tell."""
+    env = Env()
+    for node in ast.walk(expr):
+        if isinstance(node, ast.Name) and depth:
+            target = project.resolve(module, node).certain
+            if target is None or target.module is None:
+                continue
+            if isinstance(target.node, ast.expr):
+                env.names[node.id] = _settled(project, target.module, target.node, depth - 1)
+    return Follower(ProjectNames(project, module), Trace()).value(expr, env)
 
 
 def parameter_values(function: FunctionNode, names: ProjectNames) -> dict[str, Value]:

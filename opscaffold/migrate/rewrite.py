@@ -64,6 +64,17 @@ class _Rewriter(cst.CSTTransformer):
         text = self.edits.literals.get(self.key(original_node))
         return updated_node if text is None else updated_node.with_changes(value=text)
 
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> Any:
+        """A conditional whose result nobody takes reads better as an ``if``."""
+        match original_node.body, updated_node.body:
+            case [cst.Expr(value=cst.Call() as call)], [cst.Expr(value=cst.IfExp() as choice)]:
+                edit = self.edits.calls.get(self.key(call))
+                if edit is not None and edit.form is CallForm.EITHER:
+                    return _as_statement(updated_node, choice)
+        return updated_node
+
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         """Rewrite a call of an op that was split."""
         edit = self.edits.calls.get(self.key(original_node))
@@ -132,6 +143,18 @@ def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
     if edit.parenthesised or call.lpar:
         return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     return choice
+
+
+def _as_statement(line: cst.SimpleStatementLine, choice: cst.IfExp) -> cst.If:
+    def block(value: cst.BaseExpression, header: cst.TrailingWhitespace) -> cst.IndentedBlock:
+        return cst.IndentedBlock([cst.SimpleStatementLine([cst.Expr(value)])], header=header)
+
+    return cst.If(
+        choice.test,
+        block(choice.body, line.trailing_whitespace),
+        cst.Else(block(choice.orelse, cst.TrailingWhitespace())),
+        leading_lines=line.leading_lines,
+    )
 
 
 def _on_lines(choice: cst.IfExp) -> cst.IfExp:

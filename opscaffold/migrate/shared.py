@@ -10,7 +10,7 @@ from itertools import chain
 
 import libcst as cst
 
-from opscaffold.migrate.signature import parameter_named
+from opscaffold.migrate.signature import parameter_code, parameter_named
 from opscaffold.migrate.syntax import code_of
 
 _WORTH_LINES = 3  # fewer lines are clearer written twice
@@ -238,7 +238,7 @@ def _function(
     name: str, params: list[cst.Param], run: list[cst.BaseStatement], *, typed: bool
 ) -> cst.FunctionDef:
     returns = " -> None" if typed else ""
-    texts = [code_of(p.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for p in params]
+    texts = [parameter_code(p) for p in params]
     head = f"def {name}({', '.join(texts)}){returns}: pass\n"
     if len(head) - len(" pass\n") > _WIDTH:
         head = f"def {name}(\n" + "".join(f"    {t},\n" for t in texts) + f"){returns}: pass\n"

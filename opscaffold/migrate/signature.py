@@ -10,6 +10,14 @@ from opscaffold.migrate.sequences import append, remove_at
 from opscaffold.migrate.syntax import code_of
 
 
+def parameter_code(parameter: cst.Param) -> str:
+    """The text of one parameter, without a comma."""
+    bare = parameter.with_changes(
+        star="", comma=cst.MaybeSentinel.DEFAULT, whitespace_after_param=cst.SimpleWhitespace("")
+    )
+    return code_of(bare)
+
+
 def parameter_named(parameters: cst.Parameters, name: str) -> cst.Param | None:
     """The parameter of this name, wherever it stands."""
     every = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
