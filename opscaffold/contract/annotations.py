@@ -152,7 +152,7 @@ class AnnotationReader:
 
     def parameter(self, node: ast.expr) -> SchemaType:
         """The schema type of a parameter's annotation. Raises AnnotationRefusedError."""
-        type_ = self._type(node, quoted=self.postponed)
+        type_ = self.read(node, quoted=self.postponed)
         if type_ is None:
             raise AnnotationRefusedError(
                 node, "an argument of type None carries nothing", "drop the argument"
@@ -165,7 +165,7 @@ class AnnotationReader:
 
     def returns(self, node: ast.expr) -> tuple[SchemaType, ...]:
         """The schema types of a return annotation. Raises AnnotationRefusedError."""
-        type_ = replace(self, _returning=True)._type(node, quoted=self.postponed)
+        type_ = replace(self, _returning=True).read(node, quoted=self.postponed)
         if type_ is None:
             return ()
         if not isinstance(type_, GenericType):
@@ -179,7 +179,8 @@ class AnnotationReader:
         dotted = dotted or dotted_name(node)
         return None if dotted is None else canonical(dotted)
 
-    def _type(self, node: ast.expr, *, quoted: bool, typing: bool = False) -> SchemaType | None:
+    def read(self, node: ast.expr, *, quoted: bool, typing: bool = False) -> SchemaType | None:
+        """The type of any annotation; None for None. A GenericType is a tuple."""
         if isinstance(node, ast.Constant):
             return self._constant(node, quoted=quoted, typing=typing)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
@@ -234,7 +235,7 @@ class AnnotationReader:
                 node, "this string is no type", "write a type such as Tensor"
             ) from None
         try:
-            return self._type(inner, quoted=True)
+            return self.read(inner, quoted=True)
         except AnnotationRefusedError as refusal:
             # Positions in the string mean nothing to the reader of the file.
             raise AnnotationRefusedError(
@@ -274,7 +275,7 @@ class AnnotationReader:
             raise AnnotationRefusedError(
                 node, "a list has one element type", "write it as in list[int]"
             )
-        inner = self._type(items[0], quoted=quoted, typing=typing)
+        inner = self.read(items[0], quoted=quoted, typing=typing)
         if inner is None:
             raise AnnotationRefusedError(
                 node, "a list of None carries nothing", "drop the argument"
@@ -294,7 +295,7 @@ class AnnotationReader:
                 raise AnnotationRefusedError(
                     node, "the length of a tuple is part of a schema", "use list[...]"
                 )
-            type_ = self._type(item, quoted=quoted, typing=typing)
+            type_ = self.read(item, quoted=quoted, typing=typing)
             if type_ is None:
                 raise AnnotationRefusedError(
                     node, "a tuple in a schema holds no None", "leave the None away"
@@ -308,7 +309,7 @@ class AnnotationReader:
         members: list[SchemaType] = []
         optional = False
         for item in items:
-            type_ = self._type(item, quoted=quoted, typing=typing)
+            type_ = self.read(item, quoted=quoted, typing=typing)
             if type_ is None:
                 optional = True
             elif isinstance(type_, OptionalType):

@@ -20,10 +20,11 @@ from opscaffold.contract.schema_types import words
 # Registered by PyTorch itself, or an attribute of torch.ops: an op there could clash or not be
 # reachable. ``aten::`` and ``torch::`` are accepted by custom_op, which makes them worse.
 RESERVED_NAMESPACES = words(
-    "aten prim prims torch c10 c10d c10d_functional caffe2 cuda debug_mode_ops debugprims dtensor "
-    "export fsdp higher_order import_module inductor load_library loaded_libraries mkl mkldnn "
-    "onednn onnx prepacked profiler quantization quantized quantized_decomposed rngprims sparse "
-    "static_runtime streams symm_mem xnnpack"
+    "_c10d_functional _c10d_functional_autograd _dir _dtensor _native _quantized _test aten prim "
+    "prims torch c10 c10d c10d_functional caffe2 cuda debug_mode_ops debugprims dtensor export "
+    "fsdp higher_order import_module inductor inductor_prims load_library loaded_libraries mkl "
+    "mkldnn mkldnn_prepacked onednn onnx prepacked profiler quantization quantized "
+    "quantized_decomposed rngprims sparse static_runtime streams symm_mem xnnpack"
 )
 
 # Attributes of every torch.ops namespace: an op of that name cannot be reached or even defined.

@@ -63,7 +63,7 @@ def by_torch(
     name = f"opscaffold_signature::f{next(_COUNTER)}"
     try:
         torch.library.custom_op(name, function, mutates_args=mutates, tags=given)
-    except (RuntimeError, IndexError, NotImplementedError):
+    except (RuntimeError, IndexError, NotImplementedError, UnicodeDecodeError):
         return Stage.REGISTRATION, schema
     return None, schema
 
