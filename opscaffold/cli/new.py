@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 OK = 0
 DECLINED = 1
+INTERRUPTED = 130
 
 
 def new(
@@ -256,6 +257,10 @@ def _ask(given: Answers, parent: Path, *, all_questions: bool, force: bool) -> P
     except Declined as declined:
         typer.echo(f"{declined}.")
         return None
+    except KeyboardInterrupt:
+        # Typer would leave with the code alone.
+        typer.echo("\nopscaffold: interrupted; nothing was written", err=True)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _exists(parent: Path, spec: PackageSpec) -> bool:

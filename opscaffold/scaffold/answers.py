@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from opscaffold.contract.model import Kind
@@ -24,18 +25,29 @@ from opscaffold.scaffold.op_answers import (
     said_name,
     said_namespace,
 )
-from opscaffold.scaffold.questions import OP, PACKAGE, kind_word
+from opscaffold.scaffold.questions import KINDS, OP, PACKAGE, kind_word
 from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec
+from opscaffold.scaffold.wording import KW_ONLY
 
 DEFAULT_PACKAGE = "my-ops"
 DEFAULT_DESCRIPTION = "Custom PyTorch operators."
 DEFAULT_TORCH = "2.13"
 _NAMING = ("name", "schema", "signature")
 DEFAULT_OP: Mapping[str, Value] = {
-    "name": "my_op",
     "params": ("Tensor x", "float alpha=1.0"),
+    "out": ("out",),
     "returns": "Tensor",
 }
+_DEFAULT_NAMES = {Kind.INPLACE: "my_op_", Kind.OUT: "my_op_out"}
+
+
+def default_name(kind: Kind | None, taken: Collection[str]) -> str:
+    """A name in the manner of the kind that is not taken."""
+    name = _DEFAULT_NAMES.get(kind, "my_op") if kind else "my_op"
+    tail = next((t for t in ("_out", "_") if name.endswith(t)), "")
+    stem = name.removesuffix(tail)
+    names = itertools.chain([name], (f"{stem}{number}{tail}" for number in itertools.count(2)))
+    return next(n for n in names if n not in taken)
 
 
 def missing(answers: Answers) -> list[str]:
@@ -54,21 +66,34 @@ def missing_of_op(table: Table) -> list[str]:
     if "schema" in table or "signature" in table:
         return []
     keys = [key for key in ("name", "params") if key not in table]
-    kind = table["kind"].value if "kind" in table else ""
-    if "returns" not in table and "out" not in table and kind in ("", "functional"):
+    kind = _kind_of(table)
+    if kind is Kind.OUT and not table.keys() & {"out", "mutates"}:
+        params = table["params"].value if "params" in table else ()
+        keys += [] if isinstance(params, tuple) and KW_ONLY in params else ["out"]
+    if kind in (None, Kind.FUNCTIONAL) and not table.keys() & {"returns", "out"}:
         keys.append("returns")
     return keys
 
 
+def _kind_of(table: Table) -> Kind | None:
+    return KINDS.get(str(table["kind"].value)) if "kind" in table else None
+
+
 def with_defaults(answers: Answers) -> Answers:
-    """The answers, with the default of each one that ``missing`` would name."""
+    """The answers, with the default of each one that ``missing`` would name.
+
+    Raises AnswerError for one that cannot be used.
+    """
+    answers = check(answers)
     package = {"package": Given(DEFAULT_PACKAGE, DEFAULT), **answers.package}
-    tables = answers.ops or ({},)
-    ops = tuple(
-        {**table, **{k: Given(DEFAULT_OP[k], DEFAULT) for k in missing_of_op(table)}}
-        for table in tables
-    )
-    return Answers(package, ops)
+    taken = {said_name(table) for table in answers.ops}
+    ops: list[Table] = []
+    for table in answers.ops or ({},):
+        name = default_name(_kind_of(table), taken)
+        values = {"name": name, **DEFAULT_OP}
+        ops.append({**table, **{k: Given(values[k], DEFAULT) for k in missing_of_op(table)}})
+        taken.add(name)
+    return Answers(package, tuple(ops))
 
 
 def build(answers: Answers) -> PackageSpec:

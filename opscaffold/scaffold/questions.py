@@ -21,6 +21,7 @@ from opscaffold.contract.naming import (
 from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
 from opscaffold.scaffold.given import Value
 from opscaffold.scaffold.package_name import check_package_name
+from opscaffold.scaffold.shape_expr import split_shape
 from opscaffold.scaffold.spec import FakeMode
 from opscaffold.scaffold.wording import read_parameter, read_returns, read_schema, read_signature
 
@@ -47,42 +48,6 @@ class Shape(enum.Enum):
     FLAG = "flag"
 
 
-class AnswerTypeError(ValueError):
-    """An answer of the wrong shape: a list for a text, and the like."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One answer. ``check_item`` returns a text's normal form or raises ValueError.
-
-    ``ask`` is the question as a terminal shows it, ``why`` the reason and what follows from it.
-    """
-
-    key: str
-    flag: str
-    shape: Shape
-    ask: str
-    why: str
-    check_item: Callable[[str], str] = str
-
-    def check(self, value: Value) -> Value:
-        """Return the answer in its normal form. Raises ValueError with the reason."""
-        if self.shape is Shape.FLAG:
-            return value if isinstance(value, bool) else yes_or_no(_text(value))
-        if self.shape is Shape.TEXT:
-            return self.check_item(_text(value).strip())
-        items = split_items(value) if isinstance(value, str) else value
-        if isinstance(items, bool):
-            raise AnswerTypeError(f"{self.key} is a list, not a yes or no")
-        return tuple(self.check_item(item.strip()) for item in items)
-
-
-def _text(value: Value) -> str:
-    if isinstance(value, str):
-        return value
-    raise AnswerTypeError("this is one text, not a list or a yes")
-
-
 def split_items(text: str) -> tuple[str, ...]:
     """Split at the commas that stand outside brackets and quotes; empty for blank text."""
     parts: list[str] = [""]
@@ -101,6 +66,44 @@ def split_items(text: str) -> tuple[str, ...]:
     if len(parts) > 1 and not parts[-1].strip():
         parts.pop()
     return () if parts == [text] and not text.strip() else tuple(p.strip() for p in parts)
+
+
+class AnswerTypeError(ValueError):
+    """An answer of the wrong shape: a list for a text, and the like."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One answer. ``check_item`` returns a text's normal form or raises ValueError.
+
+    ``split`` makes items of a list that was typed as one text.
+    ``ask`` is the question as a terminal shows it, ``why`` the reason and what follows from it.
+    """
+
+    key: str
+    flag: str
+    shape: Shape
+    ask: str
+    why: str
+    check_item: Callable[[str], str] = str
+    split: Callable[[str], tuple[str, ...]] = split_items
+
+    def check(self, value: Value) -> Value:
+        """Return the answer in its normal form. Raises ValueError with the reason."""
+        if self.shape is Shape.FLAG:
+            return value if isinstance(value, bool) else yes_or_no(_text(value))
+        if self.shape is Shape.TEXT:
+            return self.check_item(_text(value).strip())
+        items = self.split(value) if isinstance(value, str) else value
+        if isinstance(items, bool):
+            raise AnswerTypeError(f"{self.key} is a list, not a yes or no")
+        return tuple(self.check_item(item.strip()) for item in items)
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    raise AnswerTypeError("this is one text, not a list or a yes")
 
 
 def yes_or_no(text: str) -> bool:
@@ -317,6 +320,7 @@ OP = _questions(
         "One expression a dimension, with commas between: x.shape[0], 2 * n. Made of ints, int "
         "arguments, sizes of Tensor arguments and + - * // %.",
         check_size,
+        split_shape,
     ),
     Question(
         "autograd",

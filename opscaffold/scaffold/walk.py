@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from opscaffold.contract import decision
 from opscaffold.contract.legality import check_family
@@ -17,12 +16,14 @@ from opscaffold.scaffold.answers import (
     DEFAULT_PACKAGE,
     DEFAULT_TORCH,
     build,
+    default_name,
     namespace_of,
     op_names,
     release_of,
     torch_version,
 )
 from opscaffold.scaffold.ask import Interview, Key, Prompt, Screen
+from opscaffold.scaffold.fakes import default_shape, fitting_modes, like_choices, needs_fake
 from opscaffold.scaffold.given import AnswerError, Answers, Given, Table, Value
 from opscaffold.scaffold.op_answers import (
     build_contract,
@@ -45,7 +46,6 @@ from opscaffold.scaffold.wording import KW_ONLY, parameter_of, read_parameter
 DONE = "done"
 YES_NO = (("y", "yes"), ("n", "no"))
 
-_NAMES = {Kind.INPLACE: "my_op_", Kind.OUT: "my_op_out"}
 _FAKES = {
     FakeMode.SAME: "shape, dtype and device of one input",
     FakeMode.BROADCAST: "the shape the inputs broadcast to",
@@ -181,12 +181,11 @@ class _Script:
     def _parts(self, index: int, table: dict[str, Given], before: Sequence[OpSpec]) -> None:
         """Ask for what a schema would say."""
         under = ("op", index)
-        if "kind" not in table:
+        if "kind" not in table and not {"params", "returns"} <= table.keys():
             table["kind"] = Given(kind_word(self._kind(index)))
-        kind = KINDS[str(OP["kind"].check(table["kind"].value))]
+        kind = KINDS[str(table["kind"].value)] if "kind" in table else None
         taken = {name for op in before for name in op_names(op)}
-        base = _NAMES.get(kind, str(DEFAULT_OP["name"]))
-        default = next(n for n in _numbered(base) if n not in taken)
+        default = default_name(kind, taken)
         table["name"] = self._answer((*under, "name"), OP["name"], default, table.get("name"))
         self._params(index, table)
         names = [p.name for p in told_parameters(table) if p.is_tensor_like]
@@ -362,13 +361,6 @@ def _as_text(value: Value) -> str:
 
 def _tuple(value: Value) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
-
-
-def _numbered(base: str) -> Iterator[str]:
-    yield base
-    tail = next((t for t in ("_out", "_") if base.endswith(t)), "")
-    for number in itertools.count(2):
-        yield f"{base.removesuffix(tail)}{number}{tail}"
 
 
 def _one_of(question: decision.Question) -> Callable[[str], str]:

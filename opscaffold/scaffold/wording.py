@@ -20,6 +20,12 @@ from opscaffold.contract.naming import (
     validate_op_name,
     validate_parameter_name,
 )
+from opscaffold.contract.pytypes import (
+    default_problem,
+    parameter_type_problem,
+    return_type_problem,
+    strip_alias,
+)
 from opscaffold.contract.releases import RELEASES
 from opscaffold.contract.signature import (
     FunctionNode,
@@ -29,6 +35,7 @@ from opscaffold.contract.signature import (
 
 KW_ONLY = "*"
 MAX_LENGTH = 4000
+_TYPES = "use Tensor, int, float, bool, str, Scalar, ScalarType or Device, with ? or [] behind it"
 _LATEST = RELEASES[-1]
 NOTHING = ("()", "None")
 
@@ -49,14 +56,24 @@ def read_signature(text: str) -> str:
 
 def read_parameter(text: str) -> str:
     """One argument in either wording, or ``*``."""
-    if text != KW_ONLY:
-        parameter_of(text)
+    if text == KW_ONLY:
+        return text
+    parameter = parameter_of(text)
+    reason = parameter_type_problem(strip_alias(parameter.type), _LATEST)
+    if reason is not None:
+        raise ValueError(f"{reason}; {_TYPES}")
+    refused = default_problem(parameter)
+    if refused is not None:
+        raise ValueError("; ".join(refused))
     return text
 
 
 def read_returns(text: str) -> str:
     """What an op returns, in either wording; ``()`` and ``None`` are nothing."""
-    returns_of(text)
+    for returned in returns_of(text):
+        reason = return_type_problem(strip_alias(returned.type))
+        if reason is not None:
+            raise ValueError(f"{reason}; return Tensor, Tensor[], int, float or bool")
     return text
 
 
@@ -96,7 +113,7 @@ def parameter_of(text: str) -> Parameter:
     if _is_python_parameter(text):
         contract = _function(f"def op({text}) -> None: ...")
     else:
-        contract = _parse(f"op({text}) -> ()", len("op("))
+        contract = _parse(f"op({text}) -> ()", len("op("), ") -> ()")
     if len(contract.parameters) != 1 or contract.returns or contract.vararg:
         raise ValueError(f"{text!r} is not one argument; give each by itself")
     parameter = contract.parameters[0]
@@ -135,12 +152,16 @@ def _short(text: str) -> str:
     return text
 
 
-def _parse(text: str, offset: int) -> OpContract:
+def _parse(text: str, offset: int, after: str = "") -> OpContract:
     try:
         return parse_schema(text)
     except SchemaError as error:
         column = max(error.column - offset, 1)
-        raise ValueError(f"{error.reason} (column {column})") from None
+        reason = error.reason
+        if offset and column > len(text) - offset - len(after):
+            # The reader met what was put behind the author's text.
+            reason = re.sub(r"found '.*'\Z", "found the end", reason)
+        raise ValueError(f"{reason} (column {column})") from None
     except RecursionError:
         raise ValueError("the types are nested beyond reason") from None
 
