@@ -140,60 +140,68 @@ def _double(x: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "kernel", "fake", "call"),
+    ("schema", "kernel", "fake", "arguments"),
     [
         (
             "ns::f(Tensor(a!) x) -> Tensor[]",
             lambda x: [_double(x) or x + 1],
             lambda x: [torch.empty_like(x)],
-            lambda op, x: op(x),
+            (torch.ones(3),),
         ),
         (
             "ns::f(Tensor(a!) x) -> SymInt",
             lambda x: _double(x) or 1,
             lambda x: 1,
-            lambda op, x: op(x),
+            (torch.ones(3),),
         ),
         (
             "ns::f(Tensor(a!)?[] xs) -> ()",
             lambda xs: [_double(x) for x in xs if x is not None] and None,
             None,
-            lambda op, x: op([x, None]),
+            ([torch.ones(3), None],),
         ),
         (
             "ns::f(Tensor(a!) x) -> Tensor(a!)",
             lambda x: _double(x) or x,
             lambda x: x,
-            lambda op, x: op(x),
+            (torch.ones(3),),
         ),
         (
             "ns::f(Tensor(a) x) -> Tensor(a)",
             lambda x: x.view(-1),
             lambda x: x.view(-1),
-            lambda op, x: op(x),
+            (torch.ones(3),),
         ),
     ],
 )
 def test_what_we_refuse_for_compile_fails_under_compile(
-    schema: str, kernel: Callable[..., Any], fake: Callable[..., Any] | None, call: Any
+    schema: str, kernel: Kernel, fake: Kernel | None, arguments: tuple[Any, ...]
 ) -> None:
     op = _register(schema, kernel, fake)
-    torch._dynamo.reset()
-    with pytest.raises(Exception, match=r"alias|append|Mutating|mutat"):
-        torch.compile(lambda x: call(op, x), backend="aot_eager", fullgraph=True)(torch.ones(3))
+    with pytest.raises(Exception, match=r"alias|append"):
+        torch.library.opcheck(op, arguments, test_utils="test_aot_dispatch_static")
 
 
-def test_what_we_allow_beside_it_compiles() -> None:
-    def kernel(x: torch.Tensor) -> torch.Tensor:
-        x.mul_(2)
-        return x + 1
-
-    op = torch.library.custom_op(f"opscaffold_fine::f{next(_COUNTER)}", kernel, mutates_args={"x"})
-    op.register_fake(torch.empty_like)
-    assert check_legal(parse_schema("ns::f(Tensor(a!) x) -> Tensor")) == []
-    torch._dynamo.reset()
-    compiled = torch.compile(lambda x: op(x), backend="aot_eager", fullgraph=True)
-    assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 3.0))
+@pytest.mark.parametrize(
+    ("schema", "kernel", "fake"),
+    [
+        ("(Tensor(a!) x) -> Tensor", lambda x: _double(x) or x + 1, torch.empty_like),
+        ("(Tensor x) -> SymInt", lambda x: 1, lambda x: 1),
+        ("(Tensor x) -> Tensor[]", lambda x: [x + 1], lambda x: [torch.empty_like(x)]),
+        ("(Tensor(a!)[] x) -> ()", lambda x: [_double(y) for y in x] and None, None),
+    ],
+)
+def test_what_we_allow_beside_it_compiles(schema: str, kernel: Kernel, fake: Kernel | None) -> None:
+    contract = parse_schema(f"ns::f{schema}")
+    assert check_legal(contract) == []
+    op = torch.library.custom_op(
+        f"opscaffold_fine::f{next(_COUNTER)}", kernel, mutates_args=contract.mutated, schema=schema
+    )
+    if fake is not None:
+        op.register_fake(fake)
+    x = torch.ones(3)
+    argument = [x] if "[] x" in schema else x
+    torch.library.opcheck(op, (argument,), test_utils="test_aot_dispatch_static")
 
 
 @pytest.mark.slow
