@@ -107,7 +107,7 @@ def plan_call(
         signature.buffer,
         function(),
         keywords=names,
-        in_order=bool(behind) and not all(_is_plain(e) for e in (argument, *behind)),
+        in_order=not all(_may_come_first(module, call, argument, e) for e in behind),
     )
     if null is False:
         return edit
@@ -208,6 +208,18 @@ def _is_plain(expr: ast.expr) -> bool:
     if isinstance(expr, ast.UnaryOp):
         return _is_plain(expr.operand)
     return isinstance(expr, ast.Name | ast.Constant)
+
+
+def _may_come_first(module: Module, call: ast.Call, argument: ast.expr, other: ast.expr) -> bool:
+    """Whether an argument behind the buffer may be evaluated before it."""
+    if isinstance(other, ast.UnaryOp):
+        return _may_come_first(module, call, argument, other.operand)
+    if isinstance(other, ast.Constant):
+        return True
+    if not isinstance(other, ast.Name):
+        return False
+    quiet = _is_quiet(argument) or _is_own_local(module, call, other.id)
+    return quiet and not any(isinstance(n, ast.NamedExpr) for n in ast.walk(argument))
 
 
 def _free_name(project: Project, module: Module, call: ast.Call) -> str:

@@ -148,7 +148,7 @@ def _check_decorators(
             if index > 0:
                 raise RefusalError(
                     function.decorator_list[0],
-                    "another decorator stands above the registration, so its name may not be the op",
+                    "a decorator stands above the registration, so its name may not be the op",
                     "register the op last",
                 )
             continue

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.migrate.bindings import Syntaxes
+from opscaffold.migrate.documents import Example, Snippet, collect, read_document, splice
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.plan import OpPlan, Refused, plan_split
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.rewrite import rewrite
 from opscaffold.rules.maybe_out import CODE, NAME, check, position
+from opscaffold.source.files import find_documents, find_root
 from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project, load_project
@@ -47,96 +49,176 @@ def migrate(
     """Plan the migration of all ops defined in ``paths``; nothing is written.
 
     Each round plans the ops whose changes do not touch one another, applies them in memory and
-    reads the project again. A change that does not parse, or leaves the breach it should repair,
-    is withdrawn and reported as a fault of opscaffold.
+    reads the project again. An op whose change does not parse, or leaves the breach it should
+    repair, is withdrawn: everything is planned anew without it, and it is reported as a fault of
+    opscaffold.
     """
-    overlay: dict[Path, bytes] = {}
     withdrawn: dict[str, Finding] = {}
-    plans: list[OpPlan] = []
     while True:
-        project = load_project(paths, root, exclude, overlay)
-        done = {p.op for p in plans}
-        findings, ready, project_plans = _plan_round(project, withdrawn, done)
-        if not ready:
-            break
-        progress(f"{len(ready)} of {len(project.ops)} ops")
-        applied = _apply(project, ready, overlay, withdrawn)
-        plans += applied
-        if not applied and not project_plans:
-            break
-    migration = Migration(project.root, ops=len(project.ops) - len(plans))
-    migration.plans = plans
-    migration.findings = [*findings, *withdrawn.values(), *_problems(project)]
-    migration.notes = [note for plan in plans for note in plan.notes]
-    for path, new in sorted(overlay.items()):
-        old = path.read_bytes()
-        if old != new:
-            migration.changes[path] = (old, new)
-    return migration
+        run = _Run(paths, root, exclude, withdrawn, progress)
+        if run.to_the_end():
+            return run.result()
 
 
-def _plan_round(
-    project: Project, withdrawn: dict[str, Finding], done: set[str]
-) -> tuple[list[Finding], list[OpPlan], bool]:
-    """The findings that stay, and plans that can be applied together."""
-    findings: list[Finding] = []
-    ready: list[OpPlan] = []
-    taken: dict[Path, FileEdits] = {}
-    syntaxes = Syntaxes()
-    postponed = False
-    for op in project.ops:
-        for finding in check(project, op):
-            if finding.intent is None:
-                findings.append(finding)
+class _Run:
+    """One attempt to migrate a project, leaving out the ops withdrawn before."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        root: Path | None,
+        exclude: Sequence[str],
+        withdrawn: dict[str, Finding],
+        progress: Callable[[str], None],
+    ) -> None:
+        self.paths, self.exclude, self.withdrawn = paths, exclude, withdrawn
+        self.progress = progress
+        self.root = root if root is not None else find_root(paths)
+        self.documents = find_documents([self.root], self.root, exclude=exclude)
+        self.overlay: dict[Path, bytes] = {}
+        self.plans: list[OpPlan] = []
+        self.findings: list[Finding] = []
+        self.project = self._load()
+        self.ops = len(self.project.ops)
+
+    def _load(self, more: dict[Path, bytes] | None = None) -> Project:
+        return load_project(self.paths, self.root, self.exclude, self.overlay | (more or {}))
+
+    def to_the_end(self) -> bool:
+        """Go round until nothing more can be done; False where an op was withdrawn."""
+        while True:
+            ready, snippets = self._plan()
+            if ready is None:
+                return False
+            if not ready:
+                return True
+            self.progress(f"{len(self.plans) + len(ready)} of {self.ops} ops")
+            if not self._rewrite_prose(ready, snippets):
+                if not self._apply(ready):
+                    return False
+                self.plans += ready
+            self.project = self._load()
+
+    def result(self) -> Migration:
+        """What the run came to."""
+        migration = Migration(self.project.root, ops=self.ops, plans=self.plans)
+        unreadable = [_unreadable(problem) for problem in self.project.problems]
+        migration.findings = [*self.findings, *self.withdrawn.values(), *unreadable]
+        migration.notes = [note for plan in self.plans for note in plan.notes]
+        for path, new in sorted(self.overlay.items()):
+            old = path.read_bytes()
+            if old != new:
+                migration.changes[path] = (old, new)
+        return migration
+
+    def _plan(self) -> tuple[list[OpPlan] | None, dict[Path, Snippet]]:
+        """Plans that can be applied together (None: an op was withdrawn), and the prose read."""
+        self.findings = []
+        done = {plan.op for plan in self.plans}
+        wanted: list[tuple[Op, Finding]] = []
+        for op in self.project.ops:
+            for finding in check(self.project, op):
+                if finding.intent is None:
+                    self.findings.append(finding)
+                elif op.qualname in done:
+                    self._withdraw(finding, "the breach was still there afterwards")
+                    return None, {}
+                elif op.qualname not in self.withdrawn:
+                    wanted.append((op, finding))
+        snippets = self._read_prose([op for op, _ in wanted])
+        ready: list[OpPlan] = []
+        taken: dict[Path, FileEdits] = {}
+        syntaxes = Syntaxes()
+        for op, finding in wanted:
+            current = self._same_op(op)
+            if finding.intent is None or current is None:
                 continue
-            if op.qualname in withdrawn:
-                continue
-            if op.qualname in done:
-                withdrawn[op.qualname] = _fault(finding, "the breach was still there afterwards")
-                continue
-            plan = plan_split(project, op, finding.intent, syntaxes)
+            plan = plan_split(self.project, current, finding.intent, syntaxes, snippets)
             if isinstance(plan, Refused):
-                findings += _refusals(project, op, finding, plan)
-            elif any(taken[p].conflicts(e) for p, e in plan.edits.items() if p in taken):
-                postponed = True
-            else:
+                self.findings += _refusals(op, finding, plan)
+            elif not any(taken[p].conflicts(e) for p, e in plan.edits.items() if p in taken):
                 for path, edits in plan.edits.items():
                     taken.setdefault(path, FileEdits()).update(edits)
                 ready.append(plan)
-    return findings, ready, postponed
+        return ready, snippets
 
+    def _read_prose(self, ops: list[Op]) -> dict[Path, Snippet]:
+        """Read docstrings and documents that mention these ops into the project."""
+        words = {op.name for op in ops}
+        words |= {getattr(op.definition.function, "name", op.name) for op in ops}
+        found = collect(self.project, self.documents, self.overlay, words) if words else []
+        snippets = {snippet.path: snippet for snippet in found}
+        if snippets:
+            self.project = self._load({p: s.text.encode() for p, s in snippets.items()})
+        return snippets
 
-def _apply(
-    project: Project,
-    ready: list[OpPlan],
-    overlay: dict[Path, bytes],
-    withdrawn: dict[str, Finding],
-) -> list[OpPlan]:
-    """Apply plans to the overlay; withdraw those whose result does not parse."""
-    syntaxes = Syntaxes()
-    while ready:
-        merged: dict[Path, FileEdits] = {}
-        for plan in ready:
-            for path, edits in plan.edits.items():
-                merged.setdefault(path, FileEdits()).update(edits)
+    def _same_op(self, op: Op) -> Op | None:
+        here = op.definition
+        return next(
+            (
+                o
+                for o in self.project.ops
+                if o.qualname == op.qualname
+                and o.definition.module.path == here.module.path
+                and o.definition.statement.lineno == here.statement.lineno
+            ),
+            None,
+        )
+
+    def _rewrite_prose(self, ready: list[OpPlan], snippets: dict[Path, Snippet]) -> bool:
+        """Rewrite what prose the plans change, and leave the rest to the next round."""
+        syntaxes = Syntaxes()
+        replaced: dict[Path, list[tuple[Example, list[str]]]] = {}
+        for path, edits in _merged(ready).items():
+            module = self.project.module_for(path) if path in snippets else None
+            if module is None:
+                continue
+            text = rewrite(syntaxes.of(module), edits)
+            snippet = snippets[path]
+            replaced.setdefault(snippet.host, []).extend(snippet.replaced(text))
+        for host, changes in replaced.items():
+            data = self.overlay.get(host) or host.read_bytes()
+            source = read_document(host, data)
+            if source is not None and changes:
+                self.overlay[host] = splice(source, changes)
+        return any(replaced.values())
+
+    def _apply(self, ready: list[OpPlan]) -> bool:
+        """Apply plans to the overlay; False where a result does not parse."""
+        syntaxes = Syntaxes()
         results: dict[Path, bytes] = {}
-        broken: Path | None = None
-        for path, edits in merged.items():
-            module = project.module_for(path)
+        for path, edits in _merged(ready).items():
+            module = self.project.module_for(path)
             new = None if module is None else _rewritten(module, edits, syntaxes)
             if new is None:
-                broken = path
-                break
+                for plan in ready:
+                    if path in plan.edits:
+                        where = Position(path, 1, 1)
+                        finding = Finding(CODE, NAME, Severity.ERROR, where, "", plan.op)
+                        self._withdraw(finding, "the changed file would not parse")
+                return False
             results[path] = new
-        if broken is None:
-            overlay.update(results)
-            return ready
-        for plan in [p for p in ready if broken in p.edits]:
-            ready.remove(plan)
-            where = Position(broken, 1, 1)
-            finding = Finding(CODE, NAME, Severity.ERROR, where, "", plan.op)
-            withdrawn[plan.op] = _fault(finding, "the changed file would not parse")
-    return []
+        self.overlay.update(results)
+        return True
+
+    def _withdraw(self, finding: Finding, reason: str) -> None:
+        self.withdrawn[finding.op] = Finding(
+            finding.code,
+            finding.name,
+            Severity.ERROR,
+            finding.position,
+            f"the change to this op was withdrawn: {reason}; this is a fault of opscaffold",
+            finding.op,
+            "please report it, and split the op by hand",
+        )
+
+
+def _merged(plans: Iterable[OpPlan]) -> dict[Path, FileEdits]:
+    merged: dict[Path, FileEdits] = {}
+    for plan in plans:
+        for path, edits in plan.edits.items():
+            merged.setdefault(path, FileEdits()).update(edits)
+    return merged
 
 
 def _rewritten(module: Module, edits: FileEdits, syntaxes: Syntaxes) -> bytes | None:
@@ -148,26 +230,14 @@ def _rewritten(module: Module, edits: FileEdits, syntaxes: Syntaxes) -> bytes | 
         return None
 
 
-def _fault(finding: Finding, reason: str) -> Finding:
-    return Finding(
-        finding.code,
-        finding.name,
-        Severity.ERROR,
-        finding.position,
-        f"the change to this op was withdrawn: {reason}; this is a fault of opscaffold",
-        finding.op,
-        "please report it, and split the op by hand",
-    )
-
-
-def _refusals(project: Project, op: Op, finding: Finding, refused: Refused) -> Iterable[Finding]:
+def _refusals(op: Op, finding: Finding, refused: Refused) -> Iterable[Finding]:
     """One finding a reason, each where its reason stands."""
     for reason in refused.reasons:
         yield Finding(
             finding.code,
             finding.name,
             finding.severity,
-            _place(project, refused, reason),
+            _place(refused, reason),
             f"{finding.message}; not rewritten: {reason.reason}",
             op.qualname,
             reason.remedy,
@@ -175,15 +245,10 @@ def _refusals(project: Project, op: Op, finding: Finding, refused: Refused) -> I
         )
 
 
-def _place(project: Project, refused: Refused, reason: RefusalError) -> Position:
-    del project
+def _place(refused: Refused, reason: RefusalError) -> Position:
     module = reason.where if isinstance(reason.where, Module) else refused.module
     node = reason.node if reason.node is not None else refused.node
     return position(module, node)
-
-
-def _problems(project: Project) -> list[Finding]:
-    return [_unreadable(problem) for problem in project.problems]
 
 
 def _unreadable(problem: Problem) -> Finding:

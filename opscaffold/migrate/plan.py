@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import libcst as cst
 
 from opscaffold.effects.buffers import Argument
 from opscaffold.findings.intents import SplitMaybeOut
-from opscaffold.findings.model import Finding, Severity
+from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.migrate.attached import FakeEditor, new_fake
 from opscaffold.migrate.bindings import Bindings, Syntaxes
-from opscaffold.migrate.calls import Signature
+from opscaffold.migrate.calls import Signature, buffer_argument
 from opscaffold.migrate.definition import check_definition, torch_tag
 from opscaffold.migrate.derive_fake import UnderivableError
+from opscaffold.migrate.documents import Snippet
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.sites import Sites
@@ -28,6 +30,8 @@ from opscaffold.source.project import Project
 
 FAKE_CODE = "OPS110"
 FAKE_NAME = "missing-fake"
+MENTION_CODE = "OPS190"
+MENTION_NAME = "mention"
 
 
 @dataclass(slots=True)
@@ -52,10 +56,18 @@ class Refused:
 
 
 def plan_split(
-    project: Project, op: Op, intent: SplitMaybeOut, syntaxes: Syntaxes
+    project: Project,
+    op: Op,
+    intent: SplitMaybeOut,
+    syntaxes: Syntaxes,
+    snippets: Mapping[Path, Snippet],
 ) -> OpPlan | Refused:
-    """Plan the split of one op with all that belongs to it, or say why not."""
-    planner = _SplitPlanner(project, op, intent, syntaxes)
+    """Plan the split of one op with all that belongs to it, or say why not.
+
+    What stands in a snippet (see ``documents``) is rewritten where it can be, and otherwise
+    noted: prose never keeps an op from being split.
+    """
+    planner = _SplitPlanner(project, op, intent, syntaxes, snippets)
     try:
         return planner.plan()
     except RefusalError as refusal:
@@ -68,7 +80,15 @@ def plan_split(
 
 
 class _SplitPlanner:
-    def __init__(self, project: Project, op: Op, intent: SplitMaybeOut, syntaxes: Syntaxes) -> None:
+    def __init__(
+        self,
+        project: Project,
+        op: Op,
+        intent: SplitMaybeOut,
+        syntaxes: Syntaxes,
+        snippets: Mapping[Path, Snippet],
+    ) -> None:
+        self.snippets = snippets
         self.project = project
         self.op = op
         self.buffer = intent.buffer
@@ -209,16 +229,63 @@ class _SplitPlanner:
                         reference.node, "the op calls itself with the buffer", "split it by hand"
                     )
             except RefusalError as refusal:
-                self.reasons.append(refusal)
-            if reference.use is Use.STRING:
+                snippet = self.snippets.get(reference.module.path)
+                if snippet is None:
+                    self.reasons.append(refusal)
+                else:
+                    line = getattr(refusal.node, "lineno", 1)
+                    plan.notes.append(self.mention(snippet, line, refusal.reason))
+            if reference.use is Use.STRING and reference.module.path not in self.snippets:
                 plan.notes.append(self.string_note(reference.module, reference.node))
         plan.calls = len(sites.edited)
+        self.note_unbound_mentions(signature, function, plan)
+
+    def note_unbound_mentions(
+        self, signature: Signature, function: ast.FunctionDef, plan: OpPlan
+    ) -> None:
+        """Note calls in prose that name the op without saying where the name comes from."""
+        for path, snippet in sorted(self.snippets.items()):
+            module = self.project.module_for(path)
+            if module is None:
+                continue
+            for node in ast.walk(module.tree):
+                match node:
+                    case ast.Call(func=ast.Name(id=name) as func) if name == function.name:
+                        if name in self.project.bindings_in_scope(module, func):
+                            continue
+                    case ast.Call(func=ast.Attribute(attr=name, value=owner)):
+                        if name != function.name or self.project.op_of(module, node.func):
+                            continue
+                        if self.project.resolve(module, owner).complete:
+                            continue
+                    case _:
+                        continue
+                try:
+                    passed = buffer_argument(node, signature) is not None
+                except RefusalError:
+                    passed = True
+                if passed:
+                    reason = f"`{name}` is not imported in the example"
+                    plan.notes.append(self.mention(snippet, node.lineno, reason))
+
+    def mention(self, snippet: Snippet, line: int, reason: str) -> Finding:
+        """A place in prose that a person should look at."""
+        return Finding(
+            MENTION_CODE,
+            MENTION_NAME,
+            Severity.INFO,
+            Position(snippet.host, snippet.line_in_host(line)),
+            f"this example may call `{self.op.qualname}` with its old buffer, and was left as it "
+            f"is: {reason}",
+            self.op.qualname,
+            f"call the out= op there, if `{self.op.qualname}` is meant",
+        )
 
     def string_note(self, module: Module, node: ast.AST) -> Finding:
         """A mention of the op in a string may concern the new op too."""
         return Finding(
-            "OPS190",
-            "mention",
+            MENTION_CODE,
+            MENTION_NAME,
             Severity.INFO,
             position(module, node),
             f"this string names `{self.op.qualname}`, which no longer takes `{self.buffer}`",

@@ -37,6 +37,11 @@ class Project:
         self._references: dict[Op, list[Reference]] | None = None
 
     @property
+    def files(self) -> list[Path]:
+        """All Python files of the root, read or not, by path."""
+        return sorted(self._tree.files)
+
+    @property
     def modules(self) -> list[Module]:
         """The modules parsed so far, by path."""
         return self._tree.loaded()
@@ -134,9 +139,11 @@ def load_project(
     ``paths`` (files or directories) say whose ops are wanted, ``root`` where the rest of the
     project is; without it, ``find_root`` decides. ``exclude`` are git-ignore patterns, relative
     to the root, of files to leave out altogether: neither ops nor references in them are seen.
-    ``overlay`` maps paths to bytes that are read in place of what is on disk.
+    ``overlay`` maps paths to bytes that are read in place of what is on disk, also where no such
+    file is there.
     """
     root = (root if root is not None else find_root(paths)).resolve()
     selected = frozenset(find_files(paths, root, exclude=exclude))
     files = selected | frozenset(find_files([root], root, exclude=exclude))
+    files |= frozenset(overlay or ())
     return Project(root, selected, Tree(root, files, overlay))
