@@ -83,8 +83,16 @@ def contract_from_signature(
         AnnotationReader(resolver, postponed), DefaultReader(resolver, evaluate), row
     )
     namespace, name, overload = parts
-    parameters = reader.parameters(node)
-    returns = reader.returns(node)
+    try:
+        parameters = reader.parameters(node)
+        returns = reader.returns(node)
+    except RecursionError:
+        raise SignatureError(
+            "the signature is nested too deep to be read",
+            "write its types and defaults plainly",
+            node,
+            stage=Stage.UNKNOWN,
+        ) from None
     contract = OpContract(namespace, name, parameters, returns, overload, frozenset(tags))
     return declare(contract, node, mutates_args, row)
 

@@ -17,8 +17,8 @@ class Stage(enum.Enum):
 class SignatureError(ValueError):
     """A signature gives no contract.
 
-    ``line`` and ``column`` (from 1, ``column`` in characters) say where in the source;
-    ``parameter`` is empty where no single one is at fault.
+    ``line`` and ``column`` say where in the source, from 1; ``column`` counts UTF-8 bytes, as
+    ast does. ``parameter`` is empty where no single one is at fault.
     """
 
     def __init__(
@@ -37,5 +37,4 @@ class SignatureError(ValueError):
         self.stage = stage
         self.parameter = parameter
         self.line: int = getattr(node, "lineno", 1)
-        # ast counts UTF-8 bytes; the caller that has the source line may convert.
         self.column: int = getattr(node, "col_offset", 0) + 1

@@ -127,6 +127,14 @@ def test_the_remedy_names_the_nearest_legal_form(annotation: str, remedy: str) -
     assert remedy in refusal(f"def f(x: {annotation}) -> None: ...").remedy
 
 
+@pytest.mark.parametrize(
+    "parameter",
+    [f"n: int = {'-' * 3000}1", f"n: int = {'1+' * 3000}1", f"n: {'a.' * 3000}b"],
+)
+def test_a_signature_nested_without_end_is_refused(parameter: str) -> None:
+    assert refusal(f"def f(x: Tensor, {parameter}) -> Tensor: ...").remedy
+
+
 def test_async_functions_are_refused() -> None:
     assert "async" in refusal("async def f(x: Tensor) -> Tensor: ...").reason
 
