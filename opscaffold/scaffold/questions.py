@@ -93,11 +93,18 @@ class Question:
         if self.shape is Shape.FLAG:
             return value if isinstance(value, bool) else yes_or_no(_text(value))
         if self.shape is Shape.TEXT:
-            return self.check_item(_text(value).strip())
+            return self.check_item(_readable(_text(value)))
         items = self.split(value) if isinstance(value, str) else value
         if isinstance(items, bool):
             raise AnswerTypeError(f"{self.key} is a list, not a yes or no")
-        return tuple(self.check_item(item.strip()) for item in items)
+        return tuple(self.check_item(_readable(item)) for item in items)
+
+
+def _readable(text: str) -> str:
+    """The text without space around it. Raises ValueError for bytes that were not decoded."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError(f"{text!r} is no text: it was not encoded as the terminal says")
+    return text.strip()
 
 
 def _text(value: Value) -> str:

@@ -148,6 +148,8 @@ def test_bytes_that_are_no_text_are_asked_again(spawn: type[Terminal]) -> None:
     terminal = spawn()
     terminal.child.expect_exact("] > ")
     terminal.child.ptyproc.write(b"\xff\xfe\n")
-    terminal.answer("> ", "fine-name")
+    # Which of the two depends on the locale's way with bytes that it cannot decode.
+    terminal.child.expect("no text in the terminal|is no text")
+    terminal.answer("", "fine-name")
     terminal.answer("one line", "back")
     terminal.child.expect_exact("[fine-name] > ")

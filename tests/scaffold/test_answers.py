@@ -288,6 +288,18 @@ def test_a_description_that_could_become_code_is_refused(text: str) -> None:
         package(table(schema="f(Tensor x) -> Tensor"), description=text)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"schema": 'f(Tensor x, str s="\udcff") -> Tensor'},
+        {"name": "f", "params": ("Tensor x", "str s='\udcff'"), "returns": "Tensor"},
+    ],
+)
+def test_bytes_that_are_no_text_are_refused(values: dict[str, Value]) -> None:
+    with pytest.raises(AnswerError, match="no text"):
+        op(**values)
+
+
 @pytest.mark.parametrize("release", ["2.3", "1.13", "3.0", "2", "two", "2.13rc1", ""])
 def test_a_torch_release_that_cannot_be_is_refused(release: str) -> None:
     with pytest.raises(AnswerError, match="--torch-min"):
