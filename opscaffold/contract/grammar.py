@@ -25,7 +25,6 @@ from opscaffold.contract.model import (
     Return,
     SchemaType,
     Tag,
-    base_name,
 )
 from opscaffold.contract.printer import format_alias, format_default, format_schema, format_type
 from opscaffold.contract.schema_types import (
@@ -325,8 +324,3 @@ class _Parser:
             names.append(self.name("an alias set"))
             if not self.accept("|"):
                 return tuple(names)
-
-
-def is_custom_class(type_: SchemaType) -> bool:
-    """Whether the element type is a class path, as PyTorch writes types registered by a user."""
-    return "." in base_name(type_)
