@@ -164,10 +164,12 @@ def new(
     ops += [("signature", text) for text in signature or ()]
     given = _gather(whole, ops, about, answers)
     if save_answers is not None:
-        _refuse_saving_over(save_answers, force=force)
+        _refuse_saving_to(save_answers, force=force)
     ask = not defaults and sys.stdin.isatty() and sys.stdout.isatty()
     if ask:
-        decided = _ask(given, output_dir, all_questions=answers is None, force=force)
+        decided = _ask(
+            given, output_dir, all_questions=answers is None, force=force, dry_run=dry_run
+        )
         if decided is None:
             return DECLINED
         spec = decided
@@ -216,9 +218,11 @@ def _flag(question: Question, value: Value) -> str:
     return question.flag.split("/")[1 if value is False else 0]
 
 
-def _refuse_saving_over(path: Path, *, force: bool) -> None:
+def _refuse_saving_to(path: Path, *, force: bool) -> None:
     from opscaffold.errors import UserError
 
+    if not path.parent.is_dir():
+        raise UserError(f"--save-answers: there is no directory {path.parent}; make it first")
     if path.exists() and not force:
         raise UserError(
             f"--save-answers: {path} is there already; name another file or use --force"
@@ -239,21 +243,39 @@ def _read(given: Answers, *, defaults: bool) -> PackageSpec:
     return build(with_defaults(given) if defaults else given)
 
 
-def _ask(given: Answers, parent: Path, *, all_questions: bool, force: bool) -> PackageSpec | None:
+def _ask(
+    given: Answers, parent: Path, *, all_questions: bool, force: bool, dry_run: bool
+) -> PackageSpec | None:
     """The package, asking for what is open; None where the person declines."""
     from opscaffold.cli.screen import Terminal
+    from opscaffold.errors import UserError
     from opscaffold.scaffold.answers import build, missing
-    from opscaffold.scaffold.walk import Declined, walk
+    from opscaffold.scaffold.tree import Declined
+    from opscaffold.scaffold.walk import walk
 
     if not all_questions and not missing(given):
         return build(given)
 
     def summary(spec: PackageSpec) -> str:
-        replaced = f"\nReplaces {parent / spec.name}." if force and _exists(parent, spec) else ""
+        stands = os.path.lexists(parent / spec.name)
+        replaced = f"\nReplaces {parent / spec.name}." if stands else ""
         return f"{_ops(spec)}\n\n{_tree(spec, parent)}{replaced}"
 
+    def taken(name: str) -> str | None:
+        return None if force or dry_run else _taken(parent / name)
+
+    if "package" in given.package:
+        reason = taken(str(given.package["package"].value))
+        if reason is not None:
+            raise UserError(reason)
     try:
-        return walk(Terminal(), given, all_questions=all_questions, summary=summary)
+        return walk(
+            Terminal(),
+            given,
+            all_questions=all_questions,
+            summary=None if dry_run else summary,
+            taken=taken,
+        )
     except Declined as declined:
         typer.echo(f"{declined}.")
         return None
@@ -263,22 +285,26 @@ def _ask(given: Answers, parent: Path, *, all_questions: bool, force: bool) -> P
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _exists(parent: Path, spec: PackageSpec) -> bool:
-    return os.path.lexists(parent / spec.name)
+def _taken(target: Path) -> str | None:
+    if not os.path.lexists(target):
+        return None
+    return f"{target} exists; choose another name or --output-dir, or replace it with --force"
 
 
 def _make(spec: PackageSpec, parent: Path, *, force: bool) -> Path:
     from opscaffold.errors import UserError
     from opscaffold.scaffold.render import TargetExists, render_package
 
+    target = parent / spec.name
+    reason = None if force else _taken(target)
+    if reason is not None:
+        raise UserError(reason)
     try:
         render_package(spec, parent, force=force)
     except TargetExists:
-        raise UserError(
-            f"{parent / spec.name} exists; choose another name or --output-dir, "
-            "or replace it with --force"
-        ) from None
-    return parent / spec.name
+        # It came to be in the meantime.
+        raise UserError(_taken(target) or f"{target} exists") from None
+    return target
 
 
 def _save(spec: PackageSpec, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from opscaffold.contract import decision
 from opscaffold.contract.legality import check_family
@@ -41,10 +42,10 @@ from opscaffold.scaffold.questions import (
     yes_or_no,
 )
 from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec
+from opscaffold.scaffold.tree import YES_NO, Declined, ask_kind
 from opscaffold.scaffold.wording import KW_ONLY, parameter_of, read_parameter
 
 DONE = "done"
-YES_NO = (("y", "yes"), ("n", "no"))
 
 _FAKES = {
     FakeMode.SAME: "shape, dtype and device of one input",
@@ -54,25 +55,31 @@ _FAKES = {
 }
 
 
-class Declined(Exception):  # noqa: N818 -- an answer, no error
-    """The person chose that nothing be made."""
-
-
 def walk(
     screen: Screen,
     given: Answers,
     *,
     all_questions: bool,
-    summary: Callable[[PackageSpec], str],
+    summary: Callable[[PackageSpec], str] | None,
+    taken: Callable[[str], str | None] = lambda _: None,
 ) -> PackageSpec:
     """Ask what ``given`` leaves open, then whether to write.
 
-    ``all_questions`` asks what has a default too. ``summary`` describes what would be written.
+    ``all_questions`` asks what has a default too. ``summary`` describes what would be written;
+    without one, nobody is asked. ``taken`` tells why a package of that name cannot be made here.
     Raises AnswerError for a given answer that cannot be used, Declined, UserError where the input
     ends.
     """
     interview = Interview(screen)
-    return interview.run(_Script(interview, given, all_questions, summary).run)
+    script = _Script(interview, given, all_questions, taken)
+
+    def run() -> PackageSpec:
+        spec = script.run()
+        if summary is not None:
+            _confirm(interview, summary(spec))
+        return spec
+
+    return interview.run(run)
 
 
 class _Script:
@@ -81,12 +88,12 @@ class _Script:
         interview: Interview,
         given: Answers,
         all_questions: bool,
-        summary: Callable[[PackageSpec], str],
+        taken: Callable[[str], str | None],
     ) -> None:
         self.interview = interview
         self.given = given
         self.all_questions = all_questions
-        self.summary = summary
+        self.taken = taken
 
     def run(self) -> PackageSpec:
         self.interview.once(
@@ -107,12 +114,10 @@ class _Script:
             if not self.all_questions or not self._another(len(tables)):
                 break
         try:
-            spec = build(Answers(package, tuple(tables)))
+            return build(Answers(package, tuple(tables)))
         except AnswerError as error:
             self.interview.reopen(error, ("package",))
             raise
-        self._confirm(spec)
-        return spec
 
     def _package(self) -> dict[str, Given]:
         given = self.given.package
@@ -129,8 +134,20 @@ class _Script:
                     continue
                 default = module_name(str(package["package"].value))
             if key in given or key == "package" or self.all_questions:
+                if key == "package":
+                    question = replace(question, check_item=self._free(question))
                 package[key] = self._answer(("package", key), question, default, given.get(key))
         return package
+
+    def _free(self, question: Question) -> Callable[[str], str]:
+        def check(text: str) -> str:
+            name = question.check_item(text)
+            reason = self.taken(name)
+            if reason is not None:
+                raise ValueError(reason)
+            return name
+
+        return check
 
     def _op(
         self, index: int, package: Mapping[str, Given], before: Sequence[OpSpec]
@@ -182,7 +199,7 @@ class _Script:
         """Ask for what a schema would say."""
         under = ("op", index)
         if "kind" not in table and not {"params", "returns"} <= table.keys():
-            table["kind"] = Given(kind_word(self._kind(index)))
+            table["kind"] = Given(kind_word(ask_kind(self.interview, index)))
         kind = KINDS[str(table["kind"].value)] if "kind" in table else None
         taken = {name for op in before for name in op_names(op)}
         default = default_name(kind, taken)
@@ -202,37 +219,6 @@ class _Script:
             default = "Tensor" if kind is Kind.FUNCTIONAL else "()"
             key = (*under, "returns")
             table["returns"] = self._answer(key, OP["returns"], default, table.get("returns"))
-
-    def _kind(self, index: int) -> Kind:
-        """Walk PyTorch's decision tree. Raises Declined where no op is needed."""
-        answers: dict[str, str] = {}
-        while isinstance(at := decision.walk(answers), decision.Question):
-            choices = [(c.answer, f"{c.label}: {c.consequence}") for c in at.choices]
-            answers[at.id], _ = self.interview.ask(
-                ("op", index, "kind", at.id),
-                Prompt(at.prompt, at.reason, choices),
-                _one_of(at),
-                default=at.default,
-            )
-            end = decision.walk(answers)
-            if isinstance(end, decision.Outcome) and end.kind is None:
-                self._anyway(index, end)
-                answers[at.id] = at.default
-        told = "\n".join(f"  {line}" for line in at.consequences)
-        self.interview.once(("op", index, "kind"), f"\n{at.title}\n{told}")
-        assert at.kind is not None  # noqa: S101 -- _anyway has left the other outcome
-        return at.kind
-
-    def _anyway(self, index: int, outcome: decision.Outcome) -> None:
-        why = "\n".join(outcome.consequences)
-        anyway, _ = self.interview.ask(
-            ("op", index, "kind", "anyway"),
-            Prompt(f"{outcome.title} is needed. Make one all the same?", why, YES_NO),
-            yes_or_no,
-            default="n",
-        )
-        if not anyway:
-            raise Declined("No op is needed")
 
     def _params(self, index: int, table: dict[str, Given]) -> None:
         """Ask for arguments one by one, until there are no more."""
@@ -336,14 +322,14 @@ class _Script:
         )
         return answer
 
-    def _confirm(self, spec: PackageSpec) -> None:
-        text = self.summary(spec)
-        self.interview.screen.show(f"\n{text}")
-        write, _ = self.interview.ask(
-            ("write",), Prompt("Write these files?", "", YES_NO), yes_or_no, default="y"
-        )
-        if not write:
-            raise Declined("Nothing was written")
+
+def _confirm(interview: Interview, summary: str) -> None:
+    interview.screen.show(f"\n{summary}")
+    write, _ = interview.ask(
+        ("write",), Prompt("Write these files?", "", YES_NO), yes_or_no, default="y"
+    )
+    if not write:
+        raise Declined("Nothing was written")
 
 
 def _attempt(table: Table, namespace: str, release: Release) -> OpContract | AnswerError:
@@ -361,18 +347,6 @@ def _as_text(value: Value) -> str:
 
 def _tuple(value: Value) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
-
-
-def _one_of(question: decision.Question) -> Callable[[str], str]:
-    answers = [c.answer for c in question.choices]
-
-    def check(text: str) -> str:
-        matching = [a for a in answers if a.startswith(text.lower())]
-        if len(matching) != 1:
-            raise ValueError(f"{text!r} is no answer here; answer {' or '.join(answers)}")
-        return matching[0]
-
-    return check
 
 
 def _argument(before: Sequence[str]) -> Callable[[str], str]:

@@ -208,6 +208,11 @@ def test_saved_answers_are_not_written_over_a_file(new: type[Run]) -> None:
     assert saved.read_text() == "mine"
 
 
+def test_answers_are_saved_only_where_there_is_a_directory(new: type[Run]) -> None:
+    saved = new.directory / "none" / "saved.toml"
+    assert "no directory" in new("my-ops", "--schema", SCALE, "--save-answers", str(saved)).failed()
+
+
 @pytest.mark.parametrize(
     ("arguments", "start"),
     [

@@ -153,3 +153,28 @@ def test_bytes_that_are_no_text_are_asked_again(spawn: type[Terminal]) -> None:
     terminal.answer("", "fine-name")
     terminal.answer("one line", "back")
     terminal.child.expect_exact("[fine-name] > ")
+
+
+def test_a_taken_name_is_said_before_anything_else_is_asked(
+    spawn: type[Terminal], tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    terminal = spawn()
+    terminal.answer("package called", "mine")
+    terminal.answer("exists", "other")
+    terminal.child.expect_exact("one line")
+    code, text = spawn("mine").end()
+    assert code == 2
+    assert "--force" in text
+    assert "?" not in text
+
+
+def test_a_dry_run_does_not_ask_whether_to_write(spawn: type[Terminal]) -> None:
+    terminal = spawn("walked", "--schema", SCALE, "--dry-run")
+    for question in ("one line", "oldest", "outputs' sizes", "train", "family", "Another"):
+        terminal.answer(question, "")
+    code, text = terminal.end()
+    assert code == 0
+    assert "Write these" not in text
+    assert "pyproject.toml" in text
+    assert terminal.made == []

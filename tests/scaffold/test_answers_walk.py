@@ -9,7 +9,8 @@ from opscaffold.contract.printer import format_schema
 from opscaffold.errors import UserError
 from opscaffold.scaffold.given import AnswerError, Answers, Given, Value
 from opscaffold.scaffold.spec import FakeMode, PackageSpec
-from opscaffold.scaffold.walk import Declined, walk
+from opscaffold.scaffold.tree import Declined
+from opscaffold.scaffold.walk import walk
 
 
 class Screen:
