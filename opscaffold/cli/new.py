@@ -25,23 +25,32 @@ INTERRUPTED = 130
 def new(
     package: Annotated[
         str | None,
-        typer.Argument(help="Name of the package: the folder made, and what pip installs."),
+        typer.Argument(
+            metavar="[PACKAGE]", help="Name of the package: the folder made, and what pip installs."
+        ),
     ] = None,
     *,
     output_dir: Annotated[
-        Path, typer.Option("--output-dir", "-o", help="Where the package's folder is made.")
+        Path,
+        typer.Option(
+            "--output-dir", "-o", metavar="DIR", help="Where the package's folder is made."
+        ),
     ] = Path(),
     description: Annotated[
-        str | None, typer.Option("--description", help="What the package is, in one line.")
+        str | None,
+        typer.Option("--description", metavar="TEXT", help="What the package is, in one line."),
     ] = None,
     namespace: Annotated[
         str | None,
-        typer.Option("--namespace", help="torch.ops namespace (default: the import name)."),
+        typer.Option(
+            "--namespace", metavar="NAME", help="torch.ops namespace (default: the import name)."
+        ),
     ] = None,
     torch_min: Annotated[
         str | None,
         typer.Option(
             "--torch-min",
+            metavar="RELEASE",
             help="Oldest torch to run on (default: 2.13). Below 2.13 in-place and out= ops are "
             "written as untagged mutable ones.",
         ),
@@ -50,6 +59,7 @@ def new(
         list[str] | None,
         typer.Option(
             "--schema",
+            metavar="SCHEMA",
             help="An op by its schema: 'mylib::scale(Tensor x, float alpha=1.0) -> Tensor'. "
             "May be repeated.",
         ),
@@ -58,6 +68,7 @@ def new(
         list[str] | None,
         typer.Option(
             "--signature",
+            metavar="DEF",
             help="An op by its signature: 'def scale(x: Tensor, alpha: float = 1.0) -> Tensor'. "
             "May be repeated.",
         ),
@@ -65,45 +76,64 @@ def new(
     op: Annotated[
         str | None,
         typer.Option(
-            "--op", help="Name of an op: the flags below are then about it, new or given otherwise."
+            "--op",
+            metavar="NAME",
+            help="Name of an op: the flags below are then about it, new or given otherwise.",
         ),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option("--kind", help="functional, in-place, out or mutable.")
+        str | None,
+        typer.Option("--kind", metavar="KIND", help="functional, in-place, out or mutable."),
     ] = None,
     param: Annotated[
         list[str] | None,
         typer.Option(
             "--param",
+            metavar="ARGUMENT",
             help="An argument: 'float alpha=1.0' or 'alpha: float = 1.0'; '*' makes those behind "
             "it keyword-only. Repeat in order.",
         ),
     ] = None,
     out: Annotated[
         list[str] | None,
-        typer.Option("--out", help="Name of a buffer of an out= op. Repeat in order."),
+        typer.Option(
+            "--out", metavar="NAME", help="Name of a buffer of an out= op. Repeat in order."
+        ),
     ] = None,
     mutates: Annotated[
         list[str] | None,
-        typer.Option("--mutates", help="Name of an argument the op writes. May be repeated."),
+        typer.Option(
+            "--mutates", metavar="NAME", help="Name of an argument the op writes. May be repeated."
+        ),
     ] = None,
     returns: Annotated[
         str | None,
-        typer.Option("--returns", help="Tensor, (Tensor, Tensor), Tensor[], ..., or () if none."),
+        typer.Option(
+            "--returns",
+            metavar="RETURNS",
+            help="Tensor, (Tensor, Tensor), Tensor[], ..., or () if none.",
+        ),
     ] = None,
     fake: Annotated[
         str | None,
         typer.Option(
-            "--fake", help="Sizes of the outputs: same, broadcast, expression or dynamic."
+            "--fake",
+            metavar="RULE",
+            help="Sizes of the outputs: same, broadcast, expression or dynamic.",
         ),
     ] = None,
     fake_like: Annotated[
-        str | None, typer.Option("--fake-like", help="The Tensor argument the outputs are like.")
+        str | None,
+        typer.Option(
+            "--fake-like", metavar="NAME", help="The Tensor argument the outputs are like."
+        ),
     ] = None,
     fake_shape: Annotated[
         str | None,
         typer.Option(
-            "--fake-shape", help="One expression a dimension, with commas: 'x.shape[0], 2 * n'."
+            "--fake-shape",
+            metavar="SIZES",
+            help="One expression a dimension, with commas: 'x.shape[0], 2 * n'.",
         ),
     ] = None,
     autograd: Annotated[
@@ -120,11 +150,15 @@ def new(
     ] = None,
     answers: Annotated[
         Path | None,
-        typer.Option("--answers", help="Read answers from this TOML file; flags overrule it."),
+        typer.Option(
+            "--answers", metavar="FILE", help="Read answers from this TOML file; flags overrule it."
+        ),
     ] = None,
     save_answers: Annotated[
         Path | None,
-        typer.Option("--save-answers", help="Write the answers to this file, for --answers."),
+        typer.Option(
+            "--save-answers", metavar="FILE", help="Write the answers to this file, for --answers."
+        ),
     ] = None,
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Ask nothing: take the default of what is not given.")
