@@ -1,1 +1,0 @@
-"""Reading and validating `[tool.opscaffold]`."""
