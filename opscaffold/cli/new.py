@@ -26,7 +26,7 @@ def new(
     package: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PACKAGE]", help="Name of the package: the folder made, and what pip installs."
+            metavar="PACKAGE", help="Name of the package: the folder made, and what pip installs."
         ),
     ] = None,
     *,

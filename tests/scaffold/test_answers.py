@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -464,3 +465,20 @@ class TestMerge:
         flags = Answers(ops=(table(signature="def f(x: Tensor, y: Tensor) -> None"),))
         merged = merge(Answers(table(PACKAGE, package="p")), flags, table(mutates=("y",)))
         assert build(merged).ops[0].contract.mutated == ("y",)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("values", ROUND_TRIPS)
+def test_torch_registers_what_the_answers_make(values: dict[str, Value]) -> None:
+    torch = pytest.importorskip("torch")
+    contract = replace(op(**values).contract, namespace="opscaffold_answers")
+    schema = format_schema(contract)
+    library = torch.library.Library("opscaffold_answers", "FRAGMENT")
+    try:
+        library.define(
+            schema.split("::", 1)[1], tags=tuple(getattr(torch.Tag, t.value) for t in contract.tags)
+        )
+        packet = getattr(torch.ops.opscaffold_answers, contract.name)
+        assert packet.default._schema == torch._C.parse_schema(schema)
+    finally:
+        library._destroy()
