@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from opscaffold.source.model import FunctionNode, Module
+from opscaffold.source.nodes import children, walk
 from opscaffold.source.resolve import Resolver, first_parameter
 from opscaffold.source.scopes import Binding, How
 from opscaffold.source.sites import Site
@@ -47,6 +48,8 @@ class Helpers:
         self.uses: dict[ast.AST, list[Use]] = {}
         self.modules: dict[ast.AST, Module] = {}
         self._home: dict[ast.AST, Module] = {}
+        self._applied: dict[Module, list[tuple[Use, FunctionNode]]] = {}
+        self._returned: dict[ast.AST, FunctionNode | None] = {}
 
     def take(self, site: Site) -> bool:
         """Keep a site that waits for a parameter; False where the site stands for itself.
@@ -89,17 +92,26 @@ class Helpers:
         """Return the names by which other modules may reach a helper."""
         found: set[str] = set()
         for function, module in self.modules.items():
+            name = ""
             node: ast.AST | None = function
             while node is not None:
                 if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-                    found.add(node.name)
+                    name = node.name
                 node = module.parents.get(node)
+            found.add(name)
         return found
 
     def uses_in(self, module: Module) -> Iterator[tuple[Use, FunctionNode]]:
         """Yield the places of a module that use a helper, with the helper."""
+        if module not in self._applied:
+            self._applied[module] = list(self._all_uses(module))
         known = self.known()
-        for node in ast.walk(module.tree):
+        for use, function in self._applied[module]:
+            if function in known:
+                yield use, function
+
+    def _all_uses(self, module: Module) -> Iterator[tuple[Use, FunctionNode]]:
+        for node in module.parents:
             candidates: list[Use] = []
             if isinstance(node, ast.Call):
                 candidates.append(Use(module, node.func, node, None))
@@ -107,7 +119,7 @@ class Helpers:
                 candidates += [Use(module, d, None, node) for d in node.decorator_list]
             for use in candidates:
                 applied = self._callee(Operand(module, use.callee), 0)
-                if applied is not None and applied[0] in known:
+                if applied is not None:
                     yield use, applied[0]
 
     def expand(
@@ -150,17 +162,25 @@ class Helpers:
         if outer is None:
             return None
         function, around = outer
-        home = self._home[function]
-        bound = self._bind(function, Use(module, node.func, node, None), frame, around)
-        for returned in ast.walk(function):
-            if not isinstance(returned, ast.Return) or returned.value is None:
-                continue
-            for target in self.resolver.resolve(home, returned.value).targets:
-                inner = target.node
-                if isinstance(inner, _FUNCTIONS) and _inside(home, inner, function):
-                    self._home[inner] = home
-                    return inner, bound
-        return None
+        inner = self._inner(function)
+        if inner is None:
+            return None
+        return inner, self._bind(function, Use(module, node.func, node, None), frame, around)
+
+    def _inner(self, function: FunctionNode) -> FunctionNode | None:
+        """Return the function that a function defines and returns, if it does that."""
+        if function not in self._returned:
+            home = self._home[function]
+            inner: FunctionNode | None = None
+            for value in _returned_values(function):
+                for target in self.resolver.resolve(home, value).targets:
+                    node = target.node
+                    if inner is None and isinstance(node, _FUNCTIONS):
+                        inner = node if _inside(home, node, function) else None
+            self._returned[function] = inner
+            if inner is not None:
+                self._home[inner] = home
+        return self._returned[function]
 
     def _bind(self, function: FunctionNode, use: Use, frame: Frame | None, around: Frame) -> Frame:
         parameters = dict(around.parameters)
@@ -199,7 +219,7 @@ class Helpers:
         if depth > _MAX_DEPTH or not isinstance(node, ast.expr):
             return []
         found: list[ast.arg] = []
-        for name in ast.walk(node):
+        for name in walk(node):
             if not isinstance(name, ast.Name) or not isinstance(name.ctx, ast.Load):
                 continue
             for binding in self.resolver.bindings_of(module, name):
@@ -222,6 +242,16 @@ class Helpers:
             if best is None or _inside(module, owner, best):
                 best = owner
         return best
+
+
+def _returned_values(function: FunctionNode) -> Iterator[ast.expr]:
+    stack: list[ast.AST] = list(function.body)
+    while stack:
+        node = stack.pop(0)
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield node.value
+        elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda, ast.expr)):
+            stack += children(node)
 
 
 def _inside(module: Module, node: ast.AST, outer: ast.AST) -> bool:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from opscaffold.fs.text import SourceText
 from opscaffold.source.model import Module
+from opscaffold.source.nodes import parents_of
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -54,8 +55,7 @@ def parse_module(path: Path, name: str, source: SourceText) -> Module | Problem:
         return Problem(path, 1, 1, "is nested too deeply to be read")
     except ValueError as error:
         return Problem(path, 1, 1, f"cannot be parsed: {error}")
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-    return Module(path, name, source, tree, parents)
+    return Module(path, name, source, tree, parents_of(tree))
 
 
 def _explain(error: SyntaxError, text: str) -> str:

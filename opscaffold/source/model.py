@@ -17,7 +17,8 @@ class Module:
     """One parsed Python file.
 
     ``name`` is the dotted module name as far as packages on disk tell; ``parents`` maps every
-    node to the node that holds it. Positions of nodes are those of ``source.text``.
+    node (operators and contexts aside) to the node that holds it, outer nodes first. Positions
+    of nodes are those of ``source.text``.
     """
 
     path: Path

@@ -149,7 +149,6 @@ class ReferenceFinder:
             name = op.name.partition(".")[0]
             if op.definition.qualname is not None:
                 words.add(name)
-            words.add(op.namespace)
             node = op.definition.result
             if isinstance(node, _DEFINITIONS):
                 words.add(node.name)
@@ -163,8 +162,12 @@ class ReferenceFinder:
         found: dict[Path, Module | None] = {}
         while pending:
             pattern = mentions(pending)
+            spaces = mentions(self._spaces)
             for path in sorted(self.tree.files - found.keys()):
-                if pattern.search(self.tree.read(path) or b""):
+                data = self.tree.read(path) or b""
+                # A file may reach an op by its namespace and a name that it computes.
+                computed = b"getattr" in data or b"ops" in data
+                if pattern.search(data) or (computed and spaces.search(data)):
                     found[path] = self.tree.load(path)
             names = {n for m in found.values() if m is not None for n in self._aliases(m)}
             pending = names - self.words
@@ -190,7 +193,7 @@ class ReferenceFinder:
 
     def _of_module(self, module: Module) -> Iterator[Reference]:
         yield from self._exports(module)
-        for node in ast.walk(module.tree):
+        for node in module.parents:
             if isinstance(node, ast.Name):
                 yield from self._name(module, node)
             elif isinstance(node, ast.Attribute):

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field, replace
 from opscaffold.source.exports import exported_names
 from opscaffold.source.flow import reaching, settled
 from opscaffold.source.model import FunctionNode, ImportBinding, Module
+from opscaffold.source.nodes import walk
 from opscaffold.source.scopes import Binding, How, Kind, Scope
 from opscaffold.source.torch_api import EXPORTS
 from opscaffold.source.tree import Tree
 
-_MAX_DEPTH = 60
+_MAX_DEPTH = 40
+# A name that may be one of so many things tells nothing more by yet another.
+_MAX_TARGETS = 12
 _VALUES = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Tuple, ast.List, ast.Set, ast.Dict)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -74,6 +77,8 @@ def union(parts: Iterable[Resolution]) -> Resolution:
         complete = complete and part.complete
         for target in part.targets:
             targets.setdefault(target, target)
+    if len(targets) > _MAX_TARGETS:
+        return Resolution(tuple(targets.values())[:_MAX_TARGETS], complete=False)
     return Resolution(tuple(targets.values()), complete)
 
 
@@ -84,18 +89,26 @@ class Resolver:
         self.tree = tree
         self._bound: dict[Binding, Resolution] = {}
         self._members: dict[tuple[Module, str], Resolution] = {}
+        self._resolved: dict[ast.AST, Resolution] = {}
+        self._attributes: dict[ast.AST, dict[str, list[ast.expr]]] = {}
+        # What is being found: a cycle of imports or assignments ends there, as not known. What
+        # was found on the way is then marked incomplete, so keeping it claims nothing wrong.
         self._busy: set[object] = set()
         self._depth = 0
 
     def resolve(self, module: Module, node: ast.expr) -> Resolution:
         """Return what an expression of a module stands for. Never raises."""
+        if node in self._resolved:
+            return self._resolved[node]
         if self._depth > _MAX_DEPTH:
             return UNKNOWN
         self._depth += 1
         try:
-            return self._resolve(module, node)
+            found = self._resolve(module, node)
         finally:
             self._depth -= 1
+        self._resolved[node] = found
+        return found
 
     def member(self, module: Module, name: str) -> Resolution:
         """Return what another module gets when it reads ``name`` from this one."""
@@ -103,7 +116,8 @@ class Resolver:
         if key in self._members:
             return self._members[key]
         if key in self._busy:
-            return UNKNOWN
+            # A package that imports its own submodule by name.
+            return self._submodule(module, name)
         self._busy.add(key)
         try:
             result = self._member(module, name)
@@ -228,7 +242,8 @@ class Resolver:
         source, sure = self.source_of(module, statement)
         step = ImportBinding(module, statement, alias, source)
         if source is not None:
-            found = self.member(source, alias.name)
+            own = source is module
+            found = self._submodule(source, alias.name) if own else self.member(source, alias.name)
             found = Resolution(found.targets, found.complete and sure)
         elif statement.level:
             directory = self.tree.relative(module.path, statement.level)
@@ -257,6 +272,9 @@ class Resolver:
         starred = self._starred(module, name)
         if starred is not None and starred.targets:
             return starred
+        return self._submodule(module, name)
+
+    def _submodule(self, module: Module, name: str) -> Resolution:
         if module.path.name == "__init__.py":
             child = self.tree.at(module.path.parent, [name])
             loaded = self.tree.load(child) if child is not None else None
@@ -340,16 +358,9 @@ class Resolver:
         bindings = scope.bindings.get(name)
         if bindings:
             return union(self.binding(module, b) for b in settled(bindings))
-        values = [
-            assign.value
-            for assign in ast.walk(node)
-            if isinstance(assign, (ast.Assign, ast.AnnAssign)) and assign.value is not None
-            for target in (assign.targets if isinstance(assign, ast.Assign) else [assign.target])
-            if isinstance(target, ast.Attribute)
-            and target.attr == name
-            and isinstance(target.value, ast.Name)
-            and target.value.id in ("self", "cls")
-        ]
+        if node not in self._attributes:
+            self._attributes[node] = instance_attributes(node)
+        values = self._attributes[node].get(name, [])
         found = union(self.resolve(module, value) for value in values)
         return Resolution(found.targets, complete=False)
 
@@ -394,6 +405,23 @@ class Resolver:
         if called.dotted == "builtins.staticmethod" and len(node.args) == 1:
             return self.resolve(module, node.args[0])
         return itself
+
+
+def instance_attributes(node: ast.ClassDef) -> dict[str, list[ast.expr]]:
+    """Return what the methods of a class assign to attributes of ``self`` or ``cls``."""
+    found: dict[str, list[ast.expr]] = {}
+    for statement in walk(node):
+        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
+            continue
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        for target in targets:
+            if (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id in ("self", "cls")
+            ):
+                found.setdefault(target.attr, []).append(statement.value)
+    return found
 
 
 def first_parameter(function: FunctionNode) -> str | None:

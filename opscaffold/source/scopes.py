@@ -8,9 +8,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from opscaffold.source.model import FunctionNode, Module
+from opscaffold.source.nodes import children
 
 _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+# Nodes whose children need not belong to the scope the node stands in.
+_OPENING = frozenset({*_FUNCTIONS, ast.Lambda, ast.ClassDef, ast.comprehension, *_COMPREHENSION})
+# The commonest nodes that bind nothing.
+_SILENT = frozenset(
+    {ast.Constant, ast.Attribute, ast.Call, ast.Expr, ast.keyword, ast.Subscript, ast.Return}
+)
 
 Position = tuple[int, int]
 Step = tuple[ast.AST, str]
@@ -124,7 +132,12 @@ class Scopes:
         while stack:
             node, scope = stack.pop()
             self.of[node] = scope
-            stack.extend(self._enter(node, scope))
+            if type(node) in _OPENING:
+                stack.extend(self._enter(node, scope))
+                continue
+            if type(node) not in _SILENT:
+                self._bind_by(node, scope)
+            stack += [(child, scope) for child in children(node)]
 
     def _enter(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
         """Take in what a node binds; yield its children with the scope each belongs to."""
@@ -133,23 +146,19 @@ class Scopes:
         elif isinstance(node, ast.ClassDef):
             self._bind(scope, node.name, How.CLASS, node, _end(node))
             inner = self._open(Kind.CLASS, node, scope)
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 yield child, inner if _within(child, node.body) else scope
         elif isinstance(node, _COMPREHENSION):
             inner = self._open(Kind.COMPREHENSION, node, scope)
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 yield child, inner
         elif isinstance(node, ast.comprehension):
             holder = self.module.parents[node]
             is_first = isinstance(holder, _COMPREHENSION) and holder.generators[0] is node
             # The first iterable is evaluated outside the comprehension.
             outside = scope.parent if is_first and scope.parent is not None else scope
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 yield child, outside if child is node.iter else scope
-        else:
-            self._bind_by(node, scope)
-            for child in ast.iter_child_nodes(node):
-                yield child, scope
 
     def _enter_function(
         self, node: FunctionNode | ast.Lambda, scope: Scope

@@ -89,7 +89,7 @@ class SiteFinder:
     def find(self, module: Module) -> list[Site]:
         """Return the sites of a module in the order of its text."""
         found: list[Site] = []
-        for node in ast.walk(module.tree):
+        for node in module.parents:
             if isinstance(node, ast.Call):
                 found.extend(self._call(module, node))
             elif isinstance(node, _DEFINITIONS):
@@ -102,7 +102,7 @@ class SiteFinder:
         found: list[Site] = []
         if not self.pending:
             return found
-        for node in ast.walk(module.tree):
+        for node in module.parents:
             if isinstance(node, ast.Call) and not isinstance(node.func, ast.Call):
                 kept = self._kept(module, node.func)
                 if kept is not None and node.args:

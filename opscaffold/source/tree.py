@@ -54,7 +54,8 @@ class Tree:
 
     def read(self, path: Path) -> bytes | None:
         """Return what a file holds, or is taken to hold; None where it cannot be read."""
-        return self.overlay.get(path) or read_bytes(path)
+        data = self.overlay.get(path)
+        return read_bytes(path) if data is None else data
 
     def _parse(self, path: Path) -> Module | Problem:
         try:
