@@ -40,8 +40,9 @@ class Argument:
 class BufferUse:
     """How one Optional buffer is treated.
 
-    ``given`` and ``omitted`` are the traces of the two ways to call. ``looks`` are the events
-    that may see the buffer's old contents; ``reshapes`` those that change its shape or storage.
+    ``given`` and ``omitted`` are the traces of the two ways to call. ``written`` are the events
+    that surely write to the buffer, ``looks`` those that may see its old contents, ``reshapes``
+    those that change its shape or storage.
     """
 
     argument: Argument
@@ -70,7 +71,10 @@ class BufferUse:
         return tuple(
             e
             for e in events
-            if e.effect in MUTATIONS and e.root.startswith("param:") and e.root != self.root
+            if e.effect in MUTATIONS
+            and e.sure
+            and e.root.startswith("param:")
+            and e.root != self.root
         )
 
 
@@ -96,7 +100,7 @@ def use_of_buffer(
         given=given,
         omitted=omitted,
         handed=_handed(given, root),
-        written=tuple(e for e in events if e.effect in MUTATIONS),
+        written=tuple(e for e in events if e.effect in MUTATIONS and e.sure),
         looks=tuple(
             e for e in events if e.effect in _LOOKS and not e.covered and e.node not in undefined
         ),

@@ -34,12 +34,14 @@ class Expressions:
 
     def emit(self, effect: Effect, value: Value, node: ast.AST, env: Env) -> None:
         """Record an effect on everything a value stands on."""
-        refs = value.all_refs() - {UNSEEN}
+        every = value.all_refs()
+        refs = every - {UNSEEN}
+        sure = len({ref.root for ref in every}) == 1
         for ref in sorted(refs, key=lambda r: r.root):
             actual = effect
             if effect is Effect.WRITE and not (ref.whole and len(refs) == 1):
                 actual = Effect.WRITE_PART
-            self.trace.events.append(Event(actual, ref.root, node, ref.root in env.written))
+            self.trace.events.append(Event(actual, ref.root, node, ref.root in env.written, sure))
             if actual is Effect.WRITE:
                 env.written |= {ref.root}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from opscaffold.effects.calls import Calls
 from opscaffold.effects.expressions import bind_all
@@ -259,7 +260,7 @@ class Follower(Calls):
         inner = Follower(names, inner_trace, (*self.stack, function))
         inner.run(function.body, Env(bound, env.written))
         for event in inner_trace.events:
-            self.trace.events.append(type(event)(event.effect, event.root, node, event.covered))
+            self.trace.events.append(replace(event, node=node))
         result: Value | None = None
         written: frozenset[str] | None = None
         for value, wrote in inner.returns:

@@ -43,13 +43,14 @@ class Event:
 
     ``node`` is the expression or statement in the function that is followed, also where the
     effect happens further down in a function it calls. ``covered`` says that every element was
-    written before, on every path to here.
+    written before, on every path to here; ``sure`` that it is this memory and no other.
     """
 
     effect: Effect
     root: str
     node: ast.AST
     covered: bool
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)

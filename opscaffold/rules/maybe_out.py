@@ -28,7 +28,11 @@ NAME = "maybe-out"
 SIDE_CODE = "OPS102"
 SIDE_NAME = "optional-side-output"
 
-_OUT_LIKE = re.compile(r"(^|_)(out|outs|output|outputs|dst|dest|result|res)(_|\d|$)", re.IGNORECASE)
+_OUT_LIKE = re.compile(
+    r"^_?(out|output|dst|dest|destination|result|res)s?(_?(tensor|buffer|buf|\d+))?_?$"
+    r"|_(out|output|dst)_?$",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
