@@ -18,6 +18,7 @@ def reaching(
 
     Empty where none can: the name is then unbound there, or, in a class body, one from outside.
     """
+    bindings = [binding for binding in bindings if binding.how is not How.DECLARED]
     if _runs_later(scopes.of[use], owner):
         return settled(bindings)
     at = (getattr(use, "lineno", 0), getattr(use, "col_offset", 0))

@@ -25,6 +25,8 @@ _NEWER_LINES = (
     ((3, 12), re.compile(r"^\s*class\s+\w+\s*\[")),
     ((3, 11), re.compile(r"^\s*except\s*\*")),
     ((3, 11), re.compile(r"\w\s*\[[^\]]*(?<![\w)\]])\*\w")),
+    # An f-string that reuses its own quote inside a replacement field.
+    ((3, 12), re.compile(r"(?<![\w'\"])(?:[fF][rR]?|[rR][fF])(['\"])[^'\"]*\{[^}'\"]*\1")),
     ((3, 14), re.compile(r"^\s*except\s+[\w.]+\s*,\s*[\w.]+(\s*,\s*[\w.]+)*\s*:")),
     ((3, 14), re.compile(r"(?<![\w\"'])([tT][rR]?|[rR][tT])[\"']")),
     ((3, 15), re.compile(r"^\s*lazy\s+(import|from)\b")),

@@ -12,7 +12,7 @@ from opscaffold.source.helpers import Helpers, Use
 from opscaffold.source.model import Form, Module, Op, Registration, Role
 from opscaffold.source.resolve import Resolver
 from opscaffold.source.sites import Site, SiteFinder, is_conditional, statement_of
-from opscaffold.source.strings import Frame, Operand, Strings, Text, known
+from opscaffold.source.strings import Frame, Operand, Strings, Text, known, unknown
 from opscaffold.source.torch_api import DEFINING, FUNCTIONS, INFER_SCHEMA, LIBRARY
 from opscaffold.source.tree import Tree
 
@@ -62,6 +62,7 @@ class OpFinder:
         for module in modules:
             for site in self.finder.find_delayed(module):
                 self._take(site)
+        self._sites = [site for site in self._sites if site not in self.finder.completed]
         self._find_uses(modules)
         registrations = [self._register(site, Frame()) for site in self._sites if site.sure]
         registrations += [r for s in self._sites if not s.sure for r in self._of_method(s)]
@@ -236,7 +237,7 @@ class OpFinder:
                     if inner is not None and target[1] not in self._result_nodes():
                         return self.strings.text(Operand(made.module, inner, settled.frame)), None
                 if target[1] in self._result_nodes():
-                    return Text(((ast.unparse(node), False),)), target[1]
+                    return unknown(node), target[1]
         return self.strings.text(operand), None
 
     def _targets(self, operand: Operand) -> list[tuple[str | None, ast.AST | None]]:
@@ -300,7 +301,7 @@ class OpFinder:
                     found.add(self.strings.text(Operand(module, given, inner)))
         if len(found) == 1:
             return found.pop()
-        return Text(((ast.unparse(site.library), False),))
+        return unknown(site.library)
 
     def _attach(self, registrations: list[Registration]) -> Found:
         found = Found()

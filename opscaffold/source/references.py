@@ -159,18 +159,28 @@ class ReferenceFinder:
     def _candidates(self) -> list[Module]:
         """Parse the modules that mention an op by any name it goes by."""
         self.words = pending = self._first_words()
+        owners: set[str] = set(self._spaces)
         found: dict[Path, Module | None] = {}
+        spaces = mentions(self._spaces)
         while pending:
-            pattern = mentions(pending)
-            spaces = mentions(self._spaces)
+            pattern, holders = mentions(pending), mentions(owners)
             for path in sorted(self.tree.files - found.keys()):
                 data = self.tree.read(path) or b""
-                # A file may reach an op by its namespace and a name that it computes.
-                computed = b"getattr" in data or b"ops" in data
-                if pattern.search(data) or (computed and spaces.search(data)):
+                if (
+                    pattern.search(data)
+                    # An op may be reached by what holds it and a name that is computed,
+                    # or a name be given to its namespace.
+                    or (b"getattr" in data and holders.search(data))
+                    or (b"ops" in data and spaces.search(data))
+                ):
                     found[path] = self.tree.load(path)
-            names = {n for m in found.values() if m is not None for n in self._aliases(m)}
-            pending = names - self.words
+            names = {m: self._aliases(m) for m in found.values() if m is not None}
+            new_owners = {m.name.rpartition(".")[2] for m, bound in names.items() if bound}
+            pending = set().union(*names.values()) - self.words
+            if not pending and new_owners - owners:
+                # Nothing new to look for but these: a word that is known finds the same files.
+                pending = set(self.words)
+            owners |= new_owners
             self.words = self.words | pending
         return [module for _, module in sorted(found.items()) if module is not None]
 
@@ -228,7 +238,17 @@ class ReferenceFinder:
             yield from self._rebinding(module, node)
             return
         for hit in self.hits(self.resolver.resolve(module, node)):
-            yield self._use(module, node, hit)
+            if not self._goes_on(module, node):
+                yield self._use(module, node, hit)
+
+    def _goes_on(self, module: Module, node: ast.expr) -> bool:
+        """Say whether the expression around, such as ``node.default``, is what denotes the op."""
+        parent = module.parents.get(node)
+        return (
+            isinstance(parent, ast.Attribute)
+            and isinstance(parent.ctx, ast.Load)
+            and self._denotes(module, parent)
+        )
 
     def _rebinding(self, module: Module, node: ast.Name) -> Iterator[Reference]:
         """Yield what binds an op's name again, or deletes it: later readers may see either."""
@@ -252,9 +272,7 @@ class ReferenceFinder:
         return bool(self.hits(self.resolver.resolve(module, value)))
 
     def _attribute(self, module: Module, node: ast.Attribute) -> Iterator[Reference]:
-        parent = module.parents.get(node)
-        found = self.resolver.resolve(module, node)
-        hits = self.hits(found)
+        hits = self.hits(self.resolver.resolve(module, node))
         if not isinstance(node.ctx, ast.Load):
             base = self.resolver.resolve(module, node.value).certain
             for hit in hits if base is not None else []:
@@ -264,15 +282,9 @@ class ReferenceFinder:
         if not hits:
             yield from self._run_time_module(module, node)
             return
-        if isinstance(parent, ast.Attribute) and isinstance(parent.ctx, ast.Load):
-            longer = {hit.op for hit in self.hits(self.resolver.resolve(module, parent))}
-            hits = [hit for hit in hits if hit.op not in longer]
-            if longer:
-                # `torch.ops.ns.op.default`: what names one overload leaves no other possible.
-                return
-        for hit in hits:
-            # `op.default` with `op` bound to the packet: the name alone was no reference.
-            yield self._use(module, node, hit)
+        if not self._goes_on(module, node):
+            for hit in hits:
+                yield self._use(module, node, hit)
 
     def _run_time_module(self, module: Module, node: ast.Attribute) -> Iterator[Reference]:
         """``m.scale`` with m imported by its file or a computed name: it may be the op."""

@@ -224,7 +224,7 @@ class Resolver:
                 tuple(replace(t, assignments=(through, *t.assignments)) for t in found.targets),
                 found.complete,
             )
-        return Resolution() if binding.how is How.DELETED else UNKNOWN
+        return Resolution() if binding.how in (How.DELETED, How.DECLARED) else UNKNOWN
 
     def source_of(self, module: Module, statement: ast.ImportFrom) -> tuple[Module | None, bool]:
         """Return the tree module a from-import reads, and whether that is sure."""
@@ -401,7 +401,7 @@ class Resolver:
             name = node.args[0]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):
                 return self.dotted(name.value, module)
-            return UNKNOWN
+            return itself
         if called.dotted == "builtins.staticmethod" and len(node.args) == 1:
             return self.resolve(module, node.args[0])
         return itself

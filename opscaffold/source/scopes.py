@@ -42,7 +42,8 @@ class How(enum.Enum):
     CLASS = "class"
     VALUE = "assignment of a value in sight"
     PARAMETER = "parameter"
-    DELETED = "del, or a bare annotation"
+    DELETED = "del"
+    DECLARED = "annotation without a value"
     OTHER = "loop, with, except, match, unpacking or augmented assignment"
 
 
@@ -238,7 +239,7 @@ class Scopes:
                 scope = scope.parent
             self._bind(scope, node.id, How.VALUE, node, _end(parent), parent.value)
         elif isinstance(parent, ast.AnnAssign):
-            self._bind(scope, node.id, How.DELETED, node, _end(parent))
+            self._bind(scope, node.id, How.DECLARED, node, _end(parent))
         else:
             self._bind(scope, node.id, How.OTHER, node, self._after(node))
 

@@ -85,6 +85,7 @@ class SiteFinder:
         self.resolver = resolver
         # custom_op(name, ...) without a function, kept under a name: who uses it registers.
         self.pending: dict[ast.AST, Site] = {}
+        self.completed: set[Site] = set()
 
     def find(self, module: Module) -> list[Site]:
         """Return the sites of a module in the order of its text."""
@@ -135,6 +136,7 @@ class SiteFinder:
         return None
 
     def _delayed(self, kept: Site, module: Module, node: ast.AST, function: ast.AST) -> Site:
+        self.completed.add(kept)
         return Site(
             kept.api,
             Form.CURRIED,

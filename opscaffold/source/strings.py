@@ -68,6 +68,14 @@ def known(text: str) -> Text:
     return Text(((text, True),))
 
 
+def unknown(node: ast.AST) -> Text:
+    """Return a string of which only the source is known."""
+    try:
+        return Text(((ast.unparse(node) if isinstance(node, ast.expr) else "?", False),))
+    except RecursionError:
+        return Text((("...", False),))
+
+
 class Strings:
     """Reads strings out of expressions; parameters are looked up in a frame."""
 
@@ -77,15 +85,21 @@ class Strings:
     def text(self, operand: Operand, depth: int = 0) -> Text:
         """Return the string an expression yields, with holes where that is not known."""
         node, module, frame = operand.node, operand.module, operand.frame
-        hole = Text(((ast.unparse(node) if isinstance(node, ast.expr) else "?", False),))
         if depth > _MAX_DEPTH or not isinstance(node, ast.expr):
-            return hole
+            return unknown(node)
+        found = self._known(module, node, frame, depth)
+        return unknown(node) if found is None else found
+
+    def _known(
+        self, module: Module, node: ast.expr, frame: Frame | None, depth: int
+    ) -> Text | None:
+        """Return the string of an expression whose form says something; else None."""
 
         def part(expression: ast.expr) -> Text:
             return self.text(Operand(module, expression, frame), depth + 1)
 
         if isinstance(node, ast.Constant):
-            return known(str(node.value)) if isinstance(node.value, (str, int)) else hole
+            return known(str(node.value)) if isinstance(node.value, (str, int)) else None
         if isinstance(node, ast.JoinedStr):
             text = Text()
             for value in node.values:
@@ -93,13 +107,13 @@ class Strings:
                     text += known(str(value.value))
                 elif isinstance(value, ast.FormattedValue):
                     plain = value.format_spec is None and value.conversion in (-1, ord("s"))
-                    text += part(value.value) if plain else _hole(value.value)
+                    text += part(value.value) if plain else unknown(value.value)
             return text
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             return part(node.left) + part(node.right)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             values = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
-            return self._filled(part(node.left), "%s", [part(value) for value in values], hole)
+            return self._filled(part(node.left), "%s", [part(value) for value in values])
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -107,19 +121,19 @@ class Strings:
             and not node.keywords
         ):
             given = [part(value) for value in node.args]
-            return self._filled(part(node.func.value), "{}", given, hole)
+            return self._filled(part(node.func.value), "{}", given)
         if isinstance(node, ast.Attribute) and node.attr == "__name__":
             function = self.definition(Operand(module, node.value, frame))
-            return hole if isinstance(function, (ast.Lambda, type(None))) else known(function.name)
+            return None if isinstance(function, (ast.Lambda, type(None))) else known(function.name)
         if isinstance(node, ast.Call) and self.is_infer_schema(module, node):
             # Its text starts with the parenthesis, unless it is told to put a name before.
             named = any(k.arg == "op_name" for k in node.keywords)
-            return hole if named else Text((("(", True), *hole.pieces))
+            return None if named else known("(") + unknown(node)
         if isinstance(node, (ast.Name, ast.Attribute)):
-            followed = self.follow(operand)
+            followed = self.follow(Operand(module, node, frame))
             if followed is not None and followed.node is not node:
                 return self.text(followed, depth + 1)
-        return hole
+        return None
 
     def follow(self, operand: Operand) -> Operand | None:
         """Return what a parameter, or a name or attribute bound once, stands for.
@@ -209,15 +223,11 @@ class Strings:
             return values if len(values) == len(texts) else None
         return None
 
-    def _filled(self, template: Text, mark: str, values: list[Text], hole: Text) -> Text:
+    def _filled(self, template: Text, mark: str, values: list[Text]) -> Text | None:
         pieces = (template.value or "").split(mark)
         if template.value is None or len(pieces) != len(values) + 1:
-            return hole
+            return None
         text = known(pieces[0])
         for value, piece in zip(values, pieces[1:], strict=True):
             text = text + value + known(piece)
         return text
-
-
-def _hole(node: ast.expr) -> Text:
-    return Text(((ast.unparse(node), False),))
