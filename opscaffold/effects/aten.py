@@ -44,6 +44,18 @@ _UNANNOTATED_VIEWS = frozenset(
     | {"hsplit", "vsplit", "dsplit", "tensor_split", "numpy_T", "__getitem__"}
 )
 
+# Views on some inputs, copies on others (FACTS section 6, and the PyTorch docs of each).
+MAYBE_VIEWS = frozenset(
+    {"contiguous", "reshape", "reshape_as", "to", "flatten", "ravel", "float", "double", "half"}
+    | {"int", "long", "short", "bool", "bfloat16", "cfloat", "type", "type_as", "cpu", "cuda"}
+    | {"conj", "resolve_conj", "resolve_neg", "real", "coalesce", "to_dense", "sum_to_size"}
+    | {"dropout", "einsum", "cartesian_prod", "atleast_1d", "atleast_2d", "atleast_3d"}
+    | {"pin_memory", "as_tensor", "asarray", "broadcast_tensors", "dequantize", "meshgrid"}
+)
+
+# Share memory behind a storage object of their own (FACTS section 2, S2).
+HIDDEN_VIEWS = frozenset({"numpy", "from_numpy", "from_dlpack", "frombuffer", "__dlpack__"})
+
 METADATA_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "ndim", "layout", "is_cuda", "is_cpu", "requires_grad", "names"}
     | {"itemsize", "nbytes", "is_sparse", "is_quantized", "is_leaf", "is_meta", "is_mps"}

@@ -87,7 +87,7 @@ def use_of_buffer(
 ) -> BufferUse:
     """Follow a kernel with the named Optional argument omitted, then given."""
     arguments = list(arguments)
-    start = {a.name: _start(a) for a in arguments} | dict(others or {})
+    start = {a.name: start_value(a) for a in arguments} | dict(others or {})
     argument = next(a for a in arguments if a.name == buffer)
     body = body_of(function)
     omitted = follow(body, start | {buffer: NONE}, names)
@@ -117,7 +117,8 @@ def body_of(function: FunctionNode | ast.Lambda) -> list[ast.stmt]:
     return function.body
 
 
-def _start(argument: Argument) -> Value:
+def start_value(argument: Argument) -> Value:
+    """What is known of an argument when a kernel starts."""
     if not argument.tensor:
         return Value(null=None if argument.optional else False)
     if argument.is_list:

@@ -90,7 +90,11 @@ class Calls(Expressions):
 
     def view_of(self, value: Value, name: str) -> Value:
         """A view of a value, which on some inputs may be a copy."""
-        return value.viewed(whole=name in aten.WHOLE_VIEWS)
+        return value.viewed(
+            whole=name in aten.WHOLE_VIEWS,
+            perhaps=name in aten.MAYBE_VIEWS,
+            hidden=name in aten.HIDDEN_VIEWS,
+        )
 
     def method_call(self, node: ast.Call, func: ast.Attribute, env: Env) -> Value:
         """Evaluate ``receiver.method(...)``, where the receiver may be a tensor."""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from opscaffold.effects import aten
-from opscaffold.effects.trace import Effect, Event, Names, Trace
+from opscaffold.effects.trace import MUTATIONS, Effect, Event, Names, Trace
 from opscaffold.effects.values import (
     ANYTHING,
     NONE,
@@ -44,6 +44,8 @@ class Expressions:
             self.trace.events.append(Event(actual, ref.root, node, ref.root in env.written, sure))
             if actual is Effect.WRITE:
                 env.written |= {ref.root}
+            if actual in MUTATIONS and sure:
+                env.mutated |= {ref.root}
 
     def read(self, values: Iterable[Value], node: ast.AST, env: Env) -> None:
         """Record a read of everything these values stand on."""
@@ -153,6 +155,7 @@ class Expressions:
         then, other = self.narrow(expr.test, env, True), self.narrow(expr.test, env, False)
         result = join(self.value(expr.body, then), self.value(expr.orelse, other))
         env.written |= then.written & other.written
+        env.mutated |= then.mutated & other.mutated
         return result
 
     def bool_op(self, expr: ast.BoolOp, env: Env) -> Value:
@@ -272,9 +275,13 @@ class Expressions:
                 return owner.items[position]
         if not owner.all_refs():
             return Value()
-        if index.all_refs():
+        if index.all_refs() - {UNSEEN} or isinstance(expr.slice, ast.List):
+            # Indexing by a tensor or a list gathers into a new tensor.
             self.read([owner, index], expr, env)
-        viewed = owner.viewed()
+            return fresh(expr.lineno, expr.col_offset)
+        if index.all_refs():
+            self.read([owner], expr, env)
+        viewed = owner.viewed(perhaps=bool(index.all_refs()))
         # An element of a list or dict may be None; a slice of anything is not.
         sliced = isinstance(expr.slice, ast.Slice) or UNSEEN not in owner.all_refs()
         return Value(False if sliced else None, None, viewed.refs)

@@ -48,7 +48,7 @@ class Follower(Calls):
     def __init__(self, names: Names, trace: Trace, stack: tuple[FunctionNode, ...] = ()) -> None:
         super().__init__(names, trace)
         self.stack = stack
-        self.returns: list[tuple[Value, frozenset[str]]] = []
+        self.exits: list[tuple[Value, Env]] = []
         self.leaving: list[list[Env]] = []
 
     def run(self, body: list[ast.stmt], env: Env) -> None:
@@ -59,9 +59,9 @@ class Follower(Calls):
 
     def leave(self, node: ast.Return | None, value: Value, env: Env) -> None:
         """Record a way out of the function."""
-        self.returns.append((value, env.written))
+        self.exits.append((value, env))
         if not self.stack:
-            self.trace.returns.append(Returned(node, value))
+            self.trace.returns.append(Returned(node, value, env.mutated))
 
     def block(self, body: Iterable[ast.stmt], env: Env | None) -> Env | None:
         """Follow statements in turn."""
@@ -258,15 +258,16 @@ class Follower(Calls):
             return self.opaque_call(node, self.arguments(node, env), env)
         inner_trace = Trace()
         inner = Follower(names, inner_trace, (*self.stack, function))
-        inner.run(function.body, Env(bound, env.written))
+        inner.run(function.body, Env(bound, env.written, env.mutated))
         for event in inner_trace.events:
             self.trace.events.append(replace(event, node=node))
         result: Value | None = None
-        written: frozenset[str] | None = None
-        for value, wrote in inner.returns:
+        end: Env | None = None
+        for value, left in inner.exits:
             result = value if result is None else join(result, value)
-            written = wrote if written is None else written & wrote
-        env.written |= written or frozenset()
+            end = join_envs(end, left)
+        if end is not None:
+            env.written, env.mutated = end.written, end.mutated
         return result or ANYTHING
 
     def bind_arguments(

@@ -55,10 +55,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """One way out of the function: the return statement (None: the end of the body)."""
+    """One way out of the function: the return statement (None: the end of the body).
+
+    ``mutated`` is the memory written to on every path that leads there.
+    """
 
     node: ast.Return | None
     value: Value
+    mutated: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

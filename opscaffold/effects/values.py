@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 class Ref:
     """Memory a value may stand on.
 
-    ``root`` names it: ``param:x``, ``fresh:12:8`` (allocated at that line and column), ``?``
-    (out of sight). ``exact`` says that the value is that very object, not a view of it;
-    ``whole`` that it covers every element.
+    ``root`` names it: ``param:x``, ``fresh:12:8`` (allocated at that line and column),
+    ``global:cache`` (bound outside the function), ``?`` (out of sight). ``exact`` says that the
+    value is that very object, not a view of it; ``whole`` that it covers every element;
+    ``perhaps`` that on some inputs it is a copy instead; ``hidden`` that it shares the memory
+    behind a storage object of its own, where PyTorch's alias check does not look.
     """
 
     root: str
     exact: bool = False
     whole: bool = False
+    perhaps: bool = False
+    hidden: bool = False
 
 
 UNSEEN = Ref("?")
@@ -42,9 +46,12 @@ class Value:
         own = frozenset(ref.root for ref in self.refs)
         return own.union(*(item.roots for item in self.items)) if self.items else own
 
-    def viewed(self, *, whole: bool = False) -> Value:
+    def viewed(self, *, whole: bool = False, perhaps: bool = False, hidden: bool = False) -> Value:
         """A view of this value."""
-        refs = frozenset(Ref(r.root, False, whole and r.whole) for r in self.all_refs())
+        refs = frozenset(
+            Ref(r.root, False, whole and r.whole, perhaps or r.perhaps, hidden or r.hidden)
+            for r in self.all_refs()
+        )
         return Value(null=False, refs=refs)
 
     def all_refs(self) -> frozenset[Ref]:
@@ -93,14 +100,18 @@ def join(left: Value, right: Value) -> Value:
 
 @dataclass(slots=True)
 class Env:
-    """The values of the local names, and the memory that is fully written on every path here."""
+    """The values of the local names, and what happened to memory on every path to here.
+
+    ``written`` is fully overwritten, ``mutated`` is written to at all.
+    """
 
     names: dict[str, Value] = field(default_factory=dict)
     written: frozenset[str] = frozenset()
+    mutated: frozenset[str] = frozenset()
 
     def copy(self) -> Env:
         """An independent copy."""
-        return Env(dict(self.names), self.written)
+        return Env(dict(self.names), self.written, self.mutated)
 
 
 def join_envs(left: Env | None, right: Env | None) -> Env | None:
@@ -111,4 +122,4 @@ def join_envs(left: Env | None, right: Env | None) -> Env | None:
         name: join(left.names.get(name, ANYTHING), right.names.get(name, ANYTHING))
         for name in left.names.keys() | right.names.keys()
     }
-    return Env(names, left.written & right.written)
+    return Env(names, left.written & right.written, left.mutated & right.mutated)
