@@ -23,6 +23,7 @@ def test_files_that_cannot_matter_are_not_parsed(read):
         OP + "x = " + "+".join(["a"] * 900),
         OP + "a" + ".b" * 900,
         OP + "if x: pass\n" + "elif x: pass\n" * 60,
+        OP + "torch.library.custom_op(" + "+".join(["a"] * 900) + ", a, mutates_args=())",
         OP + "f(" * 80 + "a" + ")" * 80,
         OP + "\n".join(f"v{i + 1} = v{i}" for i in range(3000)),
         OP
@@ -33,12 +34,13 @@ def test_files_that_cannot_matter_are_not_parsed(read):
             for i in range(200)
         ),
     ],
-    ids=["sum", "chain", "elif", "calls", "aliases", "instance attributes"],
+    ids=["sum", "chain", "elif", "name", "calls", "aliases", "instance attributes"],
 )
 def test_hostile_shapes_are_read_in_bounded_time(read, text):
     project = read({"m.py": text})
-    (op,) = project.ops
-    project.references(op)
+    for op in project.ops:
+        project.references(op)
+    assert project.ops[0].qualname == "ns::a"
 
 
 def test_a_missing_file_is_a_problem(tree):
