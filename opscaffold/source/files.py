@@ -42,7 +42,7 @@ _SKIPPED_UNTRACKED = frozenset({"build", "dist", "venv", "_build"})
 _REGISTERING = re.compile(
     rb"custom_op|triton_op|torch\s*\.\s*library|\bLibrary\b|import\s+library|impl_abstract"
     rb"|\bregister_(?:fake|kernel|autograd|vmap|autocast|torch_dispatch)\b"
-    rb"|infer_schema|\.\s*(?:define|impl|_register_fake)\b"
+    rb"|infer_schema|mutates_args|\.\s*(?:define|impl|_register_fake)\b"
 )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import children, walk
-from opscaffold.source.resolve import Resolver, first_parameter
+from opscaffold.source.resolve import Resolver, Target, first_parameter
 from opscaffold.source.scopes import Binding, How
 from opscaffold.source.sites import Site
 from opscaffold.source.strings import Frame, Operand, Strings
@@ -100,6 +100,19 @@ class Helpers:
                 node = module.parents.get(node)
             found.add(name)
         return found
+
+    def is_instance(self, target: Target) -> bool:
+        """Say whether a value is made by a class that has a helper among its methods."""
+        if target.module is None or not isinstance(target.node, ast.Call):
+            return False
+        made = self.resolver.resolve(target.module, target.node.func)
+        return any(
+            module.parents.get(function) is t.node
+            for t in made.targets
+            if isinstance(t.node, ast.ClassDef)
+            for outer, module in self.modules.items()
+            for function in _enclosing(module, outer)
+        )
 
     def uses_in(self, module: Module) -> Iterator[tuple[Use, FunctionNode]]:
         """Yield the places of a module that use a helper, with the helper."""
@@ -252,6 +265,13 @@ def _returned_values(function: FunctionNode) -> Iterator[ast.expr]:
             yield node.value
         elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda, ast.expr)):
             stack += children(node)
+
+
+def _enclosing(module: Module, node: ast.AST) -> Iterator[ast.AST]:
+    current: ast.AST | None = node
+    while current is not None:
+        yield current
+        current = module.parents.get(current)
 
 
 def _inside(module: Module, node: ast.AST, outer: ast.AST) -> bool:

@@ -119,6 +119,19 @@ class Op:
         return self.qualname.partition("::")[2]
 
 
+@dataclass(slots=True, eq=False)
+class UnknownHelper:
+    """A call that is given ``mutates_args`` like a registration, of a function not in sight.
+
+    It comes from outside the tree, or cannot be followed: whether it registers an op is not
+    known. ``name`` is the function, by its full name where that is known.
+    """
+
+    module: Module
+    call: ast.Call
+    name: str
+
+
 class Use(enum.Enum):
     """What a reference to an op does with it."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.source.files import may_register, mentions
 from opscaffold.source.helpers import Helpers, Use
-from opscaffold.source.model import Form, Module, Op, Registration, Role
+from opscaffold.source.model import Form, Module, Op, Registration, Role, UnknownHelper
 from opscaffold.source.resolve import Resolver
 from opscaffold.source.sites import Site, SiteFinder, is_conditional, statement_of
 from opscaffold.source.strings import Frame, Operand, Strings, Text, known, unknown
@@ -26,6 +26,7 @@ class Found:
     ops: list[Op] = field(default_factory=list)
     stray: list[Registration] = field(default_factory=list)
     by_object: dict[ast.AST, Op] = field(default_factory=dict)
+    unknown: list[UnknownHelper] = field(default_factory=list)
 
 
 def qualname_of(dotted: str) -> str | None:
@@ -69,7 +70,25 @@ class OpFinder:
         for use in self._uses:
             registrations.extend(self._of_use(use))
         registrations.sort(key=_place)
-        return self._attach(registrations)
+        found = self._attach(registrations)
+        found.unknown = [helper for module in modules for helper in self._unknown(module)]
+        return found
+
+    def _unknown(self, module: Module) -> Iterator[UnknownHelper]:
+        for node in module.parents:
+            if (
+                not isinstance(node, ast.Call)
+                or node in self._calls
+                or all(keyword.arg != "mutates_args" for keyword in node.keywords)
+            ):
+                continue
+            called = self.resolver.resolve(module, node.func).without_none()
+            target = called.certain
+            dotted = target.dotted if target is not None else None
+            # A function in sight was read: it registers, and is known, or it does not.
+            in_sight = any(t.dotted is None for t in called.targets)
+            if not in_sight and not (dotted or "").startswith("torch."):
+                yield UnknownHelper(module, node, dotted or unknown(node.func).hint.strip("{}"))
 
     def _modules(self) -> list[Module]:
         """Parse the modules that can register something, and take in their sites."""
@@ -109,6 +128,7 @@ class OpFinder:
                     or target.dotted in (LIBRARY, INFER_SCHEMA)
                     or (target.node is not None and target.node in self.finder.pending)
                     or (isinstance(target.node, ast.Call) and target.node in self._calls)
+                    or self.helpers.is_instance(target)
                     for binding in bindings
                     for target in self.resolver.binding(module, binding).targets
                 ):

@@ -21,7 +21,8 @@ class Project:
     ``ops`` are those defined in the paths asked for, ``all_ops`` those of the whole root;
     registrations attached to them and references come from the whole root. ``stray`` are the
     registrations, within the paths, for an op that the root does not define. ``helpers`` are
-    the project's functions that register what they are given.
+    the project's functions that register what they are given, ``unknown_helpers`` the calls,
+    within the paths, of functions from elsewhere that look like them.
     """
 
     def __init__(self, root: Path, selected: frozenset[Path], tree: Tree) -> None:
@@ -34,6 +35,7 @@ class Project:
         self.all_ops: list[Op] = self._found.ops
         self.ops = [op for op in self.all_ops if op.definition.module.path in selected]
         self.stray: list[Registration] = [r for r in self._found.stray if r.module.path in selected]
+        self.unknown_helpers = [h for h in self._found.unknown if h.module.path in selected]
         self._references: dict[Op, list[Reference]] | None = None
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from opscaffold.source.tree import Tree
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NAMESPACE = "torch.ops."
+_HOLE = re.compile(r"\{.*?\}")
 _RUN_TIME_IMPORTS = frozenset(
     {
         "importlib.import_module",
@@ -53,8 +55,12 @@ class ReferenceFinder:
         self._by_name: dict[str, list[Op]] = {}
         self._packets: dict[str, list[Op]] = {}
         self._spaces: dict[str, list[Op]] = {}
+        self._computed: list[tuple[Op, re.Pattern[str]]] = []
         for op in ops:
             self._by_name.setdefault(op.qualname, []).append(op)
+            if op.definition.qualname is None and _HOLE.search(op.name) and op.namespace:
+                known = map(re.escape, _HOLE.split(op.qualname))
+                self._computed.append((op, re.compile(r"\w+".join(known))))
             packet = f"{op.namespace}::{op.name.partition('.')[0]}"
             self._packets.setdefault(packet, []).append(op)
             self._spaces.setdefault(op.namespace, []).append(op)
@@ -126,6 +132,11 @@ class ReferenceFinder:
                 return
         for op in packet:
             yield _Hit(op, target, "the arguments decide which overload is meant")
+        if packet:
+            return
+        for op, pattern in self._computed:
+            if pattern.fullmatch(qualname):
+                yield _Hit(op, target, "the op's name is computed, and may be this one")
 
     def _wrapped(self, op: Op) -> str:
         definition = op.definition

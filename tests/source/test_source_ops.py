@@ -429,3 +429,61 @@ def test_file_that_cannot_be_parsed_stops_nothing(read):
     (problem,) = project.problems
     assert (problem.path.name, problem.line) == ("bad.py", 2)
     assert "syntax error" in problem.message
+
+
+def test_helpers_from_elsewhere_are_told(read):
+    project = read(
+        {
+            "m.py": """
+            from acme.utils import direct_register as reg
+            import acme
+            def f(x): ...
+            reg(op_name="f", op_func=f, mutates_args=[])
+            @acme.register("g", mutates_args=())
+            def g(x): ...
+            """,
+            "plain.py": """
+            from torch.library import infer_schema
+            def note(f, mutates_args):
+                return f
+            def f(x): ...
+            note(f, mutates_args=())
+            infer_schema(f, mutates_args=())
+            """,
+        }
+    )
+    assert project.ops == []
+    assert [(h.module.name, h.name) for h in project.unknown_helpers] == [
+        ("m", "acme.utils.direct_register"),
+        ("m", "acme.register"),
+    ]
+
+
+def test_a_registry_object_is_a_helper_too(read):
+    project = read(
+        {
+            "registry.py": """
+            import torch
+            class Registry:
+                def __init__(self, ns):
+                    self.lib = torch.library.Library("ns", "FRAGMENT")
+                def add(self, name, *, mutates=()):
+                    def deco(fn):
+                        torch.library.custom_op("ns::" + name, fn, mutates_args=mutates)
+                        return fn
+                    return deco
+                def late(self):
+                    self.lib.define("late(Tensor x) -> Tensor")
+            registry = Registry("ns")
+            """,
+            "use.py": """
+            from registry import registry
+            @registry.add("one", mutates={"x"})
+            def one(x): ...
+            """,
+        }
+    )
+    one = op_named(project, "ns::one").definition
+    assert (one.form, one.function.name, one.mutates) == (Form.HELPER, "one", ("x",))
+    late = op_named(project, "ns::late").definition
+    assert (late.form, late.conditional) == (Form.LIBRARY, True)

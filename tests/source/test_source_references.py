@@ -295,3 +295,22 @@ def test_op_of_an_expression(read):
     module = op_named(project, "ns::scale").definition.module
     name = module.tree.body[-1].value
     assert project.op_of(module, name) is project.ops[0]
+
+
+def test_an_op_with_a_computed_name_may_be_what_fits_it(read):
+    project = read(
+        {
+            "ops.py": """
+            import torch
+            def make(kind):
+                @torch.library.custom_op(f"ns::{kind}_apply", mutates_args=())
+                def apply(x): ...
+            """,
+            "use.py": "import torch\ntorch.ops.ns.sin_apply(x)\ntorch.ops.ns.sin(x)\n"
+            "torch.ops.other.sin_apply(x)\ngetattr(torch.ops.ns, name)(x)\n",
+        }
+    )
+    assert shown(project, "ns::{kind}_apply") == [
+        ("use", "torch.ops.ns.sin_apply", "UNCERTAIN"),
+        ("use", "getattr(torch.ops.ns, name)", "UNCERTAIN"),
+    ]
