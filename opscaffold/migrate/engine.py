@@ -14,12 +14,16 @@ from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.plan import OpPlan, Refused, plan_split
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.rewrite import rewrite
-from opscaffold.rules.maybe_out import CODE, NAME, check, position
+from opscaffold.rules.base import position
+from opscaffold.rules.catalog import apply_rules
+from opscaffold.rules.maybe_out import RULE as MAYBE_OUT
+from opscaffold.rules.optional_side_output import RULE as SIDE_OUTPUT
 from opscaffold.source.files import find_documents, find_root
 from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project, load_project
 
+_REPAIRED = (MAYBE_OUT, SIDE_OUTPUT)
 _READ_CODE, _READ_NAME = "OPS001", "unreadable"
 
 
@@ -116,15 +120,15 @@ class _Run:
         self.findings = []
         done = {plan.op for plan in self.plans}
         wanted: list[tuple[Op, Finding]] = []
-        for op in self.project.ops:
-            for finding in check(self.project, op):
-                if finding.intent is None:
-                    self.findings.append(finding)
-                elif op.qualname in done:
-                    self._withdraw(finding, "the breach was still there afterwards")
-                    return None, {}
-                elif op.qualname not in self.withdrawn:
-                    wanted.append((op, finding))
+        ops = {op.qualname: op for op in self.project.ops}
+        for finding in apply_rules(self.project, _REPAIRED):
+            if finding.intent is None:
+                self.findings.append(finding)
+            elif finding.op in done:
+                self._withdraw(finding, "the breach was still there afterwards")
+                return None, {}
+            elif finding.op not in self.withdrawn:
+                wanted.append((ops[finding.op], finding))
         snippets = self._read_prose([op for op, _ in wanted])
         ready: list[OpPlan] = []
         taken: dict[Path, FileEdits] = {}
@@ -194,7 +198,8 @@ class _Run:
                 for plan in ready:
                     if path in plan.edits:
                         where = Position(path, 1, 1)
-                        finding = Finding(CODE, NAME, Severity.ERROR, where, "", plan.op)
+                        rule = MAYBE_OUT
+                        finding = Finding(rule.code, rule.name, rule.severity, where, "", plan.op)
                         self._withdraw(finding, "the changed file would not parse")
                 return False
             results[path] = new

@@ -23,8 +23,7 @@ from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.sites import Sites
 from opscaffold.migrate.split import SplitNames, split
 from opscaffold.migrate.syntax import SyntaxMismatchError
-from opscaffold.rules.arguments import arguments_of
-from opscaffold.rules.maybe_out import position, uses_of
+from opscaffold.rules.base import OpFacts, position
 from opscaffold.source.model import Module, Op, Role, Use
 from opscaffold.source.project import Project
 
@@ -98,8 +97,8 @@ class _SplitPlanner:
 
     def plan(self) -> OpPlan:
         function, call = check_definition(self.project, self.op, self.buffer)
-        arguments = arguments_of(self.op)
-        use = uses_of(self.project, self.op)[self.buffer]
+        facts = OpFacts(self.project, self.op)
+        arguments, use = facts.arguments, facts.buffers[self.buffer]
         names = self.names(function)
         edits: dict[Module, FileEdits] = {}
         for registration in self.op.attached:

@@ -1,0 +1,37 @@
+"""All rules, found among the modules of this package, and applying them to a project."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+from opscaffold import rules
+from opscaffold.findings.model import Finding
+from opscaffold.rules.base import OpFacts, Rule
+from opscaffold.source.project import Project
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule, by code. A module of this package defines one as ``RULE``."""
+    found = []
+    for module in pkgutil.iter_modules(rules.__path__):
+        rule = getattr(importlib.import_module(f"{rules.__name__}.{module.name}"), "RULE", None)
+        if isinstance(rule, Rule):
+            found.append(rule)
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def apply_rules(project: Project, chosen: Iterable[Rule]) -> Iterator[Finding]:
+    """Apply rules to the ops defined in the paths that a project was loaded for."""
+    chosen = list(chosen)
+    for op in project.ops:
+        facts = OpFacts(project, op)
+        for rule in chosen:
+            if rule.of_op is not None:
+                yield from rule.of_op(facts)
+    for rule in chosen:
+        if rule.of_project is not None:
+            yield from rule.of_project(project)

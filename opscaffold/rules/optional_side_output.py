@@ -1,0 +1,106 @@
+"""Ops that write an Optional buffer beside a result that has nothing to do with it.
+
+``custom_op`` accepts it and opcheck passes; Inductor fails where the buffer is omitted and the
+op returns a Tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from opscaffold.findings.model import Finding, Severity
+from opscaffold.rules.base import OpFacts, Rule, position
+from opscaffold.rules.outputs import is_side_output, outputs_of
+
+
+def check(facts: OpFacts) -> Iterator[Finding]:
+    """Report every Optional argument that is mutated if given, and never handed back."""
+    for name, use in outputs_of(facts).items():
+        if not is_side_output(use):
+            continue
+        returns = any(r.value.refs or r.value.items for r in use.given.returns)
+        if returns:
+            message = (
+                f"`{name}` is mutated if it is given, beside a returned tensor: torch.compile with "
+                "Inductor fails where it is omitted, though opcheck passes"
+            )
+        else:
+            message = f"`{name}` is mutated if it is given: callers that omit it get nothing"
+        yield RULE.finding(
+            facts.module,
+            facts.parameter(name),
+            message,
+            op=facts.op.qualname,
+            remedy=f"write two ops: one without `{name}`, one that always writes it",
+            evidence=[position(facts.module, e.node) for e in use.written[:5]],
+            severity=None if returns else Severity.INFO,
+        )
+
+
+_OP = """\
+import torch
+from torch import Tensor
+"""
+
+RULE = Rule(
+    code="OPS102",
+    name="optional-side-output",
+    severity=Severity.ERROR,
+    summary="The op mutates an Optional argument beside the tensor it returns.",
+    why="The op is legal and passes opcheck. Compiled with Inductor, a call that omits the "
+    "argument fails.",
+    remedy="write two ops: one without the argument, one that always writes it",
+    of_op=check,
+    hits=(
+        _OP
+        + """
+@torch.library.custom_op("demo::route", mutates_args=("trace",))
+def route(x: Tensor, trace: Tensor | None = None) -> Tensor:
+    if trace is not None:
+        trace.copy_(x)
+    return x * 2
+""",
+        _OP
+        + """
+@torch.library.custom_op("demo::grads", mutates_args=("da", "db"))
+def grads(g: Tensor, da: Tensor | None, db: Tensor | None) -> Tensor:
+    if da is not None:
+        torch.mul(g, 2, out=da)
+    if db is not None:
+        torch.mul(g, 3, out=db)
+    return g.sum()
+""",
+        _OP
+        + """
+@torch.library.custom_op("demo::norm", mutates_args=("scale",))
+def norm(x: Tensor, scale: Tensor | None = None) -> Tensor:
+    largest = x.abs().amax()
+    if scale is not None:
+        scale.fill_(1.0)
+        scale.mul_(largest)
+    return x / largest
+""",
+    ),
+    misses=(
+        _OP
+        + """
+@torch.library.custom_op("demo::route", mutates_args=("trace",))
+def route(x: Tensor, trace: Tensor) -> Tensor:
+    trace.copy_(x)
+    return x * 2
+""",
+        _OP
+        + """
+@torch.library.custom_op("demo::shift", mutates_args=())
+def shift(x: Tensor, bias: Tensor | None = None) -> Tensor:
+    return x if bias is None else x + bias
+""",
+        _OP
+        + """
+def route(x: Tensor, trace: Tensor | None = None) -> Tensor:
+    if trace is not None:
+        trace.copy_(x)
+    return x * 2
+""",
+    ),
+)

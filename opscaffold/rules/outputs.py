@@ -1,0 +1,164 @@
+"""Optional buffers that a kernel uses as a place for results, and what keeps it from a split."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from opscaffold.effects.buffers import BufferUse, Handed
+from opscaffold.effects.trace import Effect
+from opscaffold.rules.base import OpFacts
+from opscaffold.source.model import Op
+
+_OUT_LIKE = re.compile(
+    r"^_?(out|output|dst|dest|destination|result|res)s?(_?(tensor|buffer|buf|\d+))?_?$"
+    r"|_(out|output|dst)_?$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Why an op cannot be split by rule: where it shows, the reason, and what to do instead."""
+
+    node: ast.AST
+    reason: str
+    remedy: str
+
+
+def outputs_of(facts: OpFacts) -> dict[str, BufferUse]:
+    """How the kernel treats each Optional Tensor that it uses as a place for a result."""
+    return {
+        name: use
+        for name, use in facts.buffers.items()
+        if use.is_output or _is_delegated(facts.op, use)
+    }
+
+
+def obstacle_to_split(
+    function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+    use: BufferUse,
+    uses: dict[str, BufferUse],
+) -> Obstacle | None:
+    """What keeps a kernel from being split, or None where its halves are sound."""
+    name = use.argument.name
+    if use.argument.is_list:
+        return Obstacle(
+            _parameter_node(function, name),
+            f"`{name}` is a list, and an out= op takes plain Tensors only",
+            "write a functional op that returns the list, and a mutable op that takes it",
+        )
+    if len(uses) > 1:
+        others = ", ".join(f"`{n}`" for n in uses if n != name)
+        return Obstacle(
+            _parameter_node(function, name),
+            f"{others} may be omitted independently of `{name}`",
+            "write one functional op, and one out= op that takes all the buffers",
+        )
+    return _obstacle_in_body(function, use) or _obstacle_in_memory(function, use)
+
+
+def _obstacle_in_body(function: ast.AST, use: BufferUse) -> Obstacle | None:
+    name = use.argument.name
+    match use.handed:
+        case Handed.BUFFER:
+            return None
+        case Handed.UNSEEN:
+            call = next((e.node for e in use.looks if e.effect is Effect.OPAQUE), function)
+            return Obstacle(
+                call,
+                f"`{name}` goes to code out of sight, which decides what is returned",
+                "call it without the buffer in a functional op; call it with the buffer, and "
+                "return that buffer, in an out= op",
+            )
+        case Handed.VIEW:
+            return Obstacle(
+                _last_return(use, function),
+                f"it returns a part or another shape of `{name}`, so `{name}` is scratch memory "
+                "and no out= argument",
+                "let callers slice or view the memory and pass that as the out= argument",
+            )
+        case Handed.MIXED:
+            return Obstacle(
+                _last_return(use, function),
+                f"given `{name}`, it returns it on some paths and something else on others",
+                f"return `{name}` on every path where it is given",
+            )
+    return Obstacle(
+        _last_return(use, function),
+        f"given `{name}`, it returns something other than `{name}`",
+        f"write a functional op, and a mutable op that writes `{name}` and returns nothing",
+    )
+
+
+def _obstacle_in_memory(function: ast.AST, use: BufferUse) -> Obstacle | None:
+    name = use.argument.name
+    if use.looks:
+        event = use.looks[0]
+        does = "may read" if event.effect is Effect.OPAQUE else "reads"
+        return Obstacle(
+            event.node,
+            f"it {does} what `{name}` held before, so `{name}` is no out= argument",
+            f"write a functional op, and a mutable op that updates `{name}` and returns nothing",
+        )
+    if use.reshapes:
+        return Obstacle(
+            use.reshapes[0].node,
+            f"it changes the shape or storage of `{name}`",
+            f"require a `{name}` of the right shape",
+        )
+    others = use.other_mutations()
+    if others:
+        mutated = others[0].root.removeprefix("param:")
+        return Obstacle(
+            others[0].node,
+            f"it also mutates `{mutated}`, so neither half is functional or out=",
+            f"write one op that mutates `{mutated}` and returns a fresh tensor, and one that "
+            f"mutates `{mutated}` and `{name}` and returns nothing",
+        )
+    if not use.fresh_when_omitted:
+        return Obstacle(
+            _stale_return(use, function),
+            f"without `{name}`, it returns memory that it did not allocate in sight",
+            "return a fresh tensor there",
+        )
+    return None
+
+
+def _is_delegated(op: Op, use: BufferUse) -> bool:
+    """Whether an out-like buffer is handed to code out of sight that returns the result."""
+    name = use.argument.name
+    declared = isinstance(op.definition.mutates, tuple) and name in op.definition.mutates
+    opaque = any(e.effect is Effect.OPAQUE for e in use.looks)
+    return opaque and use.handed is Handed.UNSEEN and (declared or bool(_OUT_LIKE.search(name)))
+
+
+def is_side_output(use: BufferUse) -> bool:
+    """Whether the buffer is only written beside a result that has nothing to do with it."""
+    if use.handed not in {Handed.OTHER, Handed.NOTHING} or use.argument.is_list:
+        return False
+    results = {ref.root for r in use.omitted.returns for ref in r.value.all_refs()}
+    at_results = {e.node for e in use.omitted.events if e.root in results}
+    return not any(e.node in at_results for e in use.written)
+
+
+def _parameter_node(
+    function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str
+) -> ast.AST:
+    spec = function.args
+    every = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)
+    return next((a for a in every if a.arg == name), function)
+
+
+def _last_return(use: BufferUse, function: ast.AST) -> ast.AST:
+    nodes = [r.node for r in use.given.returns if r.node is not None]
+    return nodes[-1] if nodes else function
+
+
+def _stale_return(use: BufferUse, function: ast.AST) -> ast.AST:
+    for returned in use.omitted.returns:
+        refs = returned.value.all_refs()
+        if not refs or any(not r.root.startswith("fresh:") for r in refs):
+            return returned.node or function
+    return function
