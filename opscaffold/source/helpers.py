@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from opscaffold.source.classes import class_of_self
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import children, walk
-from opscaffold.source.resolve import Resolver, Target, first_parameter
+from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.scopes import Binding, How
 from opscaffold.source.sites import Site
 from opscaffold.source.strings import Frame, Operand, Strings
@@ -241,7 +242,8 @@ class Helpers:
 
     def _from_binding(self, module: Module, binding: Binding, depth: int) -> list[ast.arg]:
         if binding.how is How.PARAMETER and isinstance(binding.node, ast.arg):
-            return [] if _is_self(module, binding.node) else [binding.node]
+            is_self = binding.name in ("self", "cls") and class_of_self(module, binding.node)
+            return [] if is_self else [binding.node]
         if binding.how is How.VALUE and binding.value is not None:
             return self._parameters(module, binding.value, depth + 1)
         return []
@@ -279,13 +281,3 @@ def _inside(module: Module, node: ast.AST, outer: ast.AST) -> bool:
     while current is not None and current is not outer:
         current = module.parents.get(current)
     return current is outer and node is not outer
-
-
-def _is_self(module: Module, parameter: ast.arg) -> bool:
-    function = module.parents[module.parents[parameter]]
-    return (
-        isinstance(function, _FUNCTIONS)
-        and isinstance(module.parents.get(function), ast.ClassDef)
-        and first_parameter(function) == parameter.arg
-        and parameter.arg in ("self", "cls")
-    )

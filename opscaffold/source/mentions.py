@@ -61,7 +61,7 @@ class StringReader:
                 continue
             base = resolver.resolve(module, owner)
             found = resolver.attribute(module, base, name.value, owner)
-            for hit in self.finder.hits(found):
+            for hit in self.finder.index.hits(found):
                 yield Reference(hit.op, module, name, Use.STRING)
 
     def _by_path(self, module: Module, word: str) -> list[Op]:
@@ -73,7 +73,7 @@ class StringReader:
         found = resolver.dotted(head, module)
         if found.certain is None or not found.certain.is_module:
             return []
-        return [h.op for h in self.finder.hits(resolver.attribute(module, found, last))]
+        return [h.op for h in self.finder.index.hits(resolver.attribute(module, found, last))]
 
     def _has_alias(self, name: str) -> bool:
         return name in self.finder.words

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from opscaffold.source.exports import export_nodes
 from opscaffold.source.files import mentions
+from opscaffold.source.hits import Hit, OpIndex
 from opscaffold.source.mentions import StringReader
-from opscaffold.source.model import Form, Module, Op, Reference, Use
-from opscaffold.source.ops import qualname_of
-from opscaffold.source.resolve import Resolution, Resolver, Target
+from opscaffold.source.model import Module, Op, Reference, Use
+from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.sites import statement_of
 from opscaffold.source.tree import Tree
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_NAMESPACE = "torch.ops."
-_HOLE = re.compile(r"\{.*?\}")
 _RUN_TIME_IMPORTS = frozenset(
     {
         "importlib.import_module",
@@ -28,15 +25,6 @@ _RUN_TIME_IMPORTS = frozenset(
         "runpy.run_path",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    """One op an expression may stand for, how it got there, and why that is not sure."""
-
-    op: Op
-    target: Target
-    reason: str = ""
 
 
 class ReferenceFinder:
@@ -48,22 +36,10 @@ class ReferenceFinder:
         self.tree = tree
         self.resolver = resolver
         self.ops = ops
-        self.by_object = by_object
+        self.index = OpIndex(ops, by_object)
         self.strings = StringReader(self, ops)
         # The names that ops and their namespaces go by, as far as they are known.
         self.words: set[str] = set()
-        self._by_name: dict[str, list[Op]] = {}
-        self._packets: dict[str, list[Op]] = {}
-        self._spaces: dict[str, list[Op]] = {}
-        self._computed: list[tuple[Op, re.Pattern[str]]] = []
-        for op in ops:
-            self._by_name.setdefault(op.qualname, []).append(op)
-            if op.definition.qualname is None and _HOLE.search(op.name) and op.namespace:
-                known = map(re.escape, _HOLE.split(op.qualname))
-                self._computed.append((op, re.compile(r"\w+".join(known))))
-            packet = f"{op.namespace}::{op.name.partition('.')[0]}"
-            self._packets.setdefault(packet, []).append(op)
-            self._spaces.setdefault(op.namespace, []).append(op)
         # What names an op within its own registrations is no reference of its own.
         self._operands: dict[ast.AST, Op] = {}
         for op in ops:
@@ -89,70 +65,10 @@ class ReferenceFinder:
 
     def sure_op(self, module: Module, expression: ast.expr) -> Op | None:
         """Return the op an expression denotes, if that is sure."""
-        hits = self.hits(self.resolver.resolve(module, expression))
+        hits = self.index.hits(self.resolver.resolve(module, expression))
         if len(hits) == 1 and not hits[0].reason:
             return hits[0].op
         return None
-
-    def hits(self, found: Resolution) -> list[_Hit]:
-        """Return the ops that what an expression resolves to may be."""
-        called = found.without_none()
-        hits: dict[Op, _Hit] = {}
-        others = False
-        for target in called.targets:
-            here = list(self._hits_of(target))
-            others = others or not here
-            for hit in here:
-                hits.setdefault(hit.op, hit)
-        # Two ways to one op, such as its object and `torch.ops.ns.op`, are as good as one.
-        if others or not called.complete or len(hits) > 1:
-            why = (
-                "the name is bound in several places"
-                if called.complete or len(called.targets) > 1
-                else "what it stands for depends on code that cannot be followed"
-            )
-            return [replace(hit, reason=hit.reason or why) for hit in hits.values()]
-        return list(hits.values())
-
-    def _hits_of(self, target: Target) -> Iterator[_Hit]:
-        if target.node is not None and target.node in self.by_object:
-            op = self.by_object[target.node]
-            yield _Hit(op, target, self._wrapped(op))
-            return
-        qualname = qualname_of(target.dotted) if target.dotted else None
-        if qualname is None or target.dotted is None:
-            return
-        exact = self._by_name.get(qualname, [])
-        packet = self._packets.get(qualname, [])
-        if target.dotted.count(".") == 4 or len(packet) == 1:
-            several = "several registrations have this name" if len(exact) > 1 else ""
-            for op in exact:
-                yield _Hit(op, target, several)
-            if exact:
-                return
-        for op in packet:
-            yield _Hit(op, target, "the arguments decide which overload is meant")
-        if packet:
-            return
-        for op, pattern in self._computed:
-            if pattern.fullmatch(qualname):
-                yield _Hit(op, target, "the op's name is computed, and may be this one")
-
-    def _wrapped(self, op: Op) -> str:
-        definition = op.definition
-        if definition.form is Form.HELPER:
-            return "it is registered through a project helper, which decides what the name is"
-        node = definition.result
-        if isinstance(node, _DEFINITIONS) and definition.call is not None:
-            outer = node.decorator_list
-            if definition.call in outer:
-                outer = outer[: outer.index(definition.call)]
-            else:
-                outer = []
-            for decorator in outer:
-                if not (isinstance(decorator, ast.Name) and decorator.id == "staticmethod"):
-                    return "another decorator stands around the op"
-        return ""
 
     def _first_words(self) -> set[str]:
         words: set[str] = set()
@@ -170,9 +86,9 @@ class ReferenceFinder:
     def _candidates(self) -> list[Module]:
         """Parse the modules that mention an op by any name it goes by."""
         self.words = pending = self._first_words()
-        owners: set[str] = set(self._spaces)
+        owners: set[str] = set(self.index.spaces)
         found: dict[Path, Module | None] = {}
-        spaces = mentions(self._spaces)
+        spaces = mentions(self.index.spaces)
         while pending:
             pattern, holders = mentions(pending), mentions(owners)
             for path in sorted(self.tree.files - found.keys()):
@@ -201,16 +117,11 @@ class ReferenceFinder:
         for name, bindings in self.tree.scopes(module).top.bindings.items():
             for binding in bindings:
                 resolution = self.resolver.binding(module, binding)
-                if self.hits(resolution) or any(self._space(t) for t in resolution.targets):
+                if self.index.hits(resolution) or any(
+                    self.index.in_namespace(t) for t in resolution.targets
+                ):
                     found.add(name)
         return found
-
-    def _space(self, target: Target) -> list[Op]:
-        """Return the ops of ``torch.ops.ns``, where the target is that."""
-        dotted = target.dotted or ""
-        if not dotted.startswith(_NAMESPACE) or dotted.count(".") != 2:
-            return []
-        return self._spaces.get(dotted.removeprefix(_NAMESPACE), [])
 
     def _of_module(self, module: Module) -> Iterator[Reference]:
         yield from self._exports(module)
@@ -233,7 +144,7 @@ class ReferenceFinder:
     def _exports(self, module: Module) -> Iterator[Reference]:
         for node in export_nodes(module) or ():
             found = self.resolver.member(module, str(node.value))
-            for hit in self.hits(found):
+            for hit in self.index.hits(found):
                 yield self._make(module, node, hit, Use.EXPORT)
 
     def _import(self, module: Module, statement: ast.ImportFrom) -> Iterator[Reference]:
@@ -241,14 +152,14 @@ class ReferenceFinder:
         for alias in statement.names:
             for binding in scope.bindings.get(alias.asname or alias.name, ()):
                 if binding.node is alias:
-                    for hit in self.hits(self.resolver.binding(module, binding)):
+                    for hit in self.index.hits(self.resolver.binding(module, binding)):
                         yield self._make(module, alias, hit, Use.IMPORT)
 
     def _name(self, module: Module, node: ast.Name) -> Iterator[Reference]:
         if not isinstance(node.ctx, ast.Load):
             yield from self._rebinding(module, node)
             return
-        for hit in self.hits(self.resolver.resolve(module, node)):
+        for hit in self.index.hits(self.resolver.resolve(module, node)):
             if not self._goes_on(module, node):
                 yield self._use(module, node, hit)
 
@@ -269,21 +180,21 @@ class ReferenceFinder:
         own = next((b for b in bindings if b.node is node), None)
         if own is None or (own.value is not None and self._denotes(module, own.value)):
             return
-        if own.value is not None and own.value in self.by_object:
+        if own.value is not None and own.value in self.index.by_object:
             return
         for other in bindings:
             if other.node is node or other.position > own.position:
                 continue
-            for hit in self.hits(self.resolver.binding(module, other)):
+            for hit in self.index.hits(self.resolver.binding(module, other)):
                 word = "deletes" if isinstance(node.ctx, ast.Del) else "binds"
                 reason = f"this {word} the op's name" + ("" if word == "deletes" else " again")
                 yield self._make(module, node, replace(hit, reason=reason), Use.UNCERTAIN)
 
     def _denotes(self, module: Module, value: ast.expr) -> bool:
-        return bool(self.hits(self.resolver.resolve(module, value)))
+        return bool(self.index.hits(self.resolver.resolve(module, value)))
 
     def _attribute(self, module: Module, node: ast.Attribute) -> Iterator[Reference]:
-        hits = self.hits(self.resolver.resolve(module, node))
+        hits = self.index.hits(self.resolver.resolve(module, node))
         if not isinstance(node.ctx, ast.Load):
             base = self.resolver.resolve(module, node.value).certain
             for hit in hits if base is not None else []:
@@ -313,7 +224,7 @@ class ReferenceFinder:
             if called is not None and called.dotted in _RUN_TIME_IMPORTS:
                 for op in ops:
                     reason = "it is read from a module that is imported at run time"
-                    yield self._use(module, node, _Hit(op, target, reason))
+                    yield self._use(module, node, Hit(op, target, reason))
 
     def _call(self, module: Module, node: ast.Call) -> Iterator[Reference]:
         yield from self.strings.in_call(module, node)
@@ -321,27 +232,21 @@ class ReferenceFinder:
             return
         if len(node.args) < 2:
             return
-        hits = self.hits(self.resolver.resolve(module, node))
+        hits = self.index.hits(self.resolver.resolve(module, node))
         for hit in hits:
             yield self._use(module, node, hit)
         if hits or isinstance(node.args[1], ast.Constant):
             return
         for target in self.resolver.resolve(module, node.args[0]).targets:
-            ops: Iterable[Op] = self._space(target)
+            ops: Iterable[Op] = self.index.in_namespace(target)
             if target.is_module and target.module is not None:
-                ops = [
-                    op
-                    for name, ops in self.strings.by_bound_name.items()
-                    for op in ops
-                    if any(
-                        hit.op is op for hit in self.hits(self.resolver.member(target.module, name))
-                    )
-                ]
+                held = [self.resolver.member(target.module, n) for n in self.strings.by_bound_name]
+                ops = [hit.op for found in held for hit in self.index.hits(found)]
             for op in dict.fromkeys(ops):
                 reason = "the name is computed: any op read from here may be meant"
-                yield self._use(module, node, _Hit(op, target, reason))
+                yield self._use(module, node, Hit(op, target, reason))
 
-    def _use(self, module: Module, node: ast.expr, hit: _Hit) -> Reference:
+    def _use(self, module: Module, node: ast.expr, hit: Hit) -> Reference:
         parent = module.parents.get(node)
         use, call = Use.VALUE, None
         if isinstance(parent, ast.Call) and parent.func is node:
@@ -359,7 +264,7 @@ class ReferenceFinder:
         self,
         module: Module,
         node: ast.expr | ast.alias,
-        hit: _Hit,
+        hit: Hit,
         use: Use,
         call: ast.Call | None = None,
     ) -> Reference:
@@ -373,7 +278,7 @@ class ReferenceFinder:
                 holder = base.certain.module
             named_here = self._names_op(module, node)
         elif isinstance(node, ast.Call):
-            named_here = any(self._space(t) for t in self._first_argument(module, node))
+            named_here = any(self.index.in_namespace(t) for t in self._first_argument(module, node))
         return Reference(
             op=hit.op,
             module=module,
@@ -394,7 +299,10 @@ class ReferenceFinder:
         """Say whether an op's name stands in the chain as an attribute of its namespace."""
         current: ast.expr = node
         while isinstance(current, ast.Attribute):
-            if any(self._space(t) for t in self.resolver.resolve(module, current.value).targets):
+            if any(
+                self.index.in_namespace(t)
+                for t in self.resolver.resolve(module, current.value).targets
+            ):
                 return True
             current = current.value
         return False

@@ -7,10 +7,10 @@ import builtins
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from opscaffold.source.classes import class_of_self, instance_attributes
 from opscaffold.source.exports import exported_names
 from opscaffold.source.flow import reaching, settled
-from opscaffold.source.model import FunctionNode, ImportBinding, Module
-from opscaffold.source.nodes import walk
+from opscaffold.source.model import ImportBinding, Module
 from opscaffold.source.scopes import Binding, How, Kind, Scope
 from opscaffold.source.torch_api import EXPORTS
 from opscaffold.source.tree import Tree
@@ -19,7 +19,6 @@ _MAX_DEPTH = 40
 # A name that may be one of so many things tells nothing more by yet another.
 _MAX_TARGETS = 12
 _VALUES = (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Tuple, ast.List, ast.Set, ast.Dict)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,14 +368,8 @@ class Resolver:
         if not isinstance(written, ast.Name):
             return UNKNOWN
         for binding in self.bindings_of(module, written):
-            function = module.parents.get(module.parents.get(binding.node, binding.node))
-            holder = module.parents.get(function) if isinstance(function, _FUNCTIONS) else None
-            if (
-                binding.how is How.PARAMETER
-                and isinstance(function, _FUNCTIONS)
-                and isinstance(holder, ast.ClassDef)
-                and first_parameter(function) == written.id
-            ):
+            holder = class_of_self(module, binding.node)
+            if holder is not None:
                 found = self._of_class(module, holder, name)
                 return Resolution(found.targets, complete=False)
         return UNKNOWN
@@ -405,26 +398,3 @@ class Resolver:
         if called.dotted == "builtins.staticmethod" and len(node.args) == 1:
             return self.resolve(module, node.args[0])
         return itself
-
-
-def instance_attributes(node: ast.ClassDef) -> dict[str, list[ast.expr]]:
-    """Return what the methods of a class assign to attributes of ``self`` or ``cls``."""
-    found: dict[str, list[ast.expr]] = {}
-    for statement in walk(node):
-        if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:
-            continue
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
-            if (
-                isinstance(target, ast.Attribute)
-                and isinstance(target.value, ast.Name)
-                and target.value.id in ("self", "cls")
-            ):
-                found.setdefault(target.attr, []).append(statement.value)
-    return found
-
-
-def first_parameter(function: FunctionNode) -> str | None:
-    """Return the name of a function's first positional parameter."""
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    return arguments[0].arg if arguments else None
