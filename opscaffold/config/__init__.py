@@ -1,0 +1,1 @@
+"""What ``[tool.opscaffold]`` says about a project."""

@@ -1,0 +1,63 @@
+"""A project's configuration as data, and what each part means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opscaffold.contract.releases import MEASURED, Version
+
+OUT_NAMINGS = ("flat", "overload")
+
+
+@dataclass(frozen=True, slots=True)
+class Registrar:
+    """A helper that registers an op, described because its body is not in sight.
+
+    ``helper`` is its full dotted name as the project imports it, ``parameters`` are its
+    positional parameters in order. ``name``, ``namespace``, ``function``, ``mutates_args``,
+    ``schema`` and ``fake`` name the parameter that each comes from, empty where there is none.
+    Without ``function`` the helper is a decorator, and registers what it decorates; without
+    ``name`` the op has the name of its function. ``default_namespace`` and ``default_mutates``
+    hold where a call does not say; None stands for "not known".
+    """
+
+    helper: str
+    parameters: tuple[str, ...] = ()
+    name: str = ""
+    namespace: str = ""
+    function: str = ""
+    mutates_args: str = ""
+    schema: str = ""
+    fake: str = ""
+    default_namespace: str | None = None
+    default_mutates: tuple[str, ...] | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The configuration of a project; without a file, what holds then.
+
+    ``select`` None means every rule. ``per_file_ignores`` pairs git-ignore patterns with what
+    is ignored in the files they match. ``places`` tells where in ``file`` each key stands.
+    """
+
+    select: tuple[str, ...] | None = None
+    ignore: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    exclude: tuple[str, ...] = ()
+    extend_exclude: tuple[str, ...] = ()
+    target_torch: Version = MEASURED
+    out_naming: str = "flat"
+    registrars: tuple[Registrar, ...] = ()
+    file: Path | None = None
+    places: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+
+    def excluded(self, given: list[str] | None) -> tuple[str, ...]:
+        """Return the patterns of files to leave out; those ``given`` replace ``exclude``."""
+        return (*(self.exclude if given is None else given), *self.extend_exclude)
+
+    def place(self, key: str) -> str:
+        """Return ``file:line`` of a key, for messages; empty where no file says it."""
+        return self.places.get(key, "")
