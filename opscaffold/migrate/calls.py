@@ -124,6 +124,7 @@ def plan_call(
         test_name,
         parenthesised=not isinstance(parent, _NO_PARENTHESES)
         or (isinstance(parent, ast.Call) and parent.func is call),
+        column=call.col_offset,
     )
 
 

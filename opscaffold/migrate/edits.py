@@ -28,7 +28,8 @@ class CallEdit:
     positional arguments behind the buffer: with ``in_order`` they become keyword arguments, so
     that everything is still evaluated in the written order; without it the buffer moves to the
     end. ``test_name`` is the name to bind the buffer to while it is tested, where it is no plain
-    name itself. ``parenthesised`` says that a conditional needs parentheses where it stands.
+    name itself. ``parenthesised`` says that a conditional needs parentheses where it stands,
+    ``column`` where that is in its line.
     """
 
     form: CallForm
@@ -39,6 +40,7 @@ class CallEdit:
     in_order: bool = False
     test_name: str = ""
     parenthesised: bool = True
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from opscaffold.migrate.edits import CallEdit, CallForm, FileEdits, ImportEdit
 from opscaffold.migrate.sequences import insert_after, remove_at
 from opscaffold.migrate.syntax import Key, Syntax, code_of
 
-_WIDTH = 72
+_WIDTH = 88
 _NO_SPACE = cst.SimpleWhitespace("")
 _PLAIN_EQUAL = cst.AssignEqual(_NO_SPACE, _NO_SPACE)
 
@@ -138,7 +138,7 @@ def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
         body=_bare(_fresh(call, edit)),
         orelse=_bare(_given(copy.deepcopy(call), edit, buffer)),
     )
-    if len(code_of(choice)) > _WIDTH:
+    if edit.column + len(code_of(choice)) > _WIDTH:
         return _on_lines(choice)
     if edit.parenthesised or call.lpar:
         return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

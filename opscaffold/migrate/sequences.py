@@ -86,19 +86,22 @@ def _as_inner(item: Item, items: Sequence[Item]) -> Item:
 def _as_last(item: Item, last: Item) -> Item:
     """The item laid out as the last one of its list was; its own comment stays with it."""
     comma, mine = _comma(last), _comma(item)
+    commented = False
     if isinstance(mine, cst.Comma):
         own = mine.whitespace_after
         if isinstance(own, cst.ParenthesizedWhitespace) and own.first_line.comment:
+            commented = True
             closing = _closing_space(last)
             comma = mine.with_changes(
                 whitespace_after=own.with_changes(last_line=closing, empty_lines=())
             )
-    elif isinstance(comma, cst.Comma):
+    if not commented and isinstance(comma, cst.Comma):
+        # A comment belongs to the item it was written behind.
         comma = _without_comment(comma)
     changes: dict[str, object] = {"comma": comma}
     field = _TRAILING.get(type(item).__name__)
     if field is not None:
-        changes[field] = getattr(last, field) if comma is _comma(last) else cst.SimpleWhitespace("")
+        changes[field] = cst.SimpleWhitespace("") if commented else getattr(last, field)
     return item.with_changes(**changes)
 
 
