@@ -90,7 +90,8 @@ def use_of_buffer(
     start = {a.name: start_value(a) for a in arguments} | dict(others or {})
     argument = next(a for a in arguments if a.name == buffer)
     body = body_of(function)
-    omitted = follow(body, start | {buffer: NONE}, names)
+    uses = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == buffer]
+    omitted = follow(body, start | {buffer: NONE}, names, ask=uses)
     given = follow(body, start | {buffer: parameter(buffer)}, names)
     root = f"param:{buffer}"
     events = given.on(root)

@@ -283,7 +283,7 @@ class Expressions:
             self.read([owner], expr, env)
         viewed = owner.viewed(perhaps=bool(index.all_refs()))
         # An element of a list or dict may be None; a slice of anything is not.
-        sliced = isinstance(expr.slice, ast.Slice) or UNSEEN not in owner.all_refs()
+        sliced = _has_slice(expr.slice) or UNSEEN not in owner.all_refs()
         return Value(False if sliced else None, None, viewed.refs)
 
     def captured(self, node: ast.AST, env: Env) -> None:
@@ -316,6 +316,11 @@ def bind_all(target: ast.expr, value: Value, env: Env) -> None:
     for node in ast.walk(target):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             env.names[node.id] = Value(None, None, value.all_refs() | {UNSEEN})
+
+
+def _has_slice(index: ast.expr) -> bool:
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    return any(isinstance(p, ast.Slice) for p in parts)
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:

@@ -157,12 +157,34 @@ def _settled(project: Project, module: Module, expr: ast.expr, depth: int = 4) -
     env = Env()
     for node in ast.walk(expr):
         if isinstance(node, ast.Name) and depth:
+            given = _parameter_around(project, module, node)
+            if given is not None:
+                env.names[node.id] = given
+                continue
             target = project.resolve(module, node).certain
             if target is None or target.module is None:
                 continue
             if isinstance(target.node, ast.expr):
                 env.names[node.id] = _settled(project, target.module, target.node, depth - 1)
     return Follower(ProjectNames(project, module), Trace()).value(expr, env)
+
+
+def _parameter_around(project: Project, module: Module, name: ast.Name) -> Value | None:
+    """The value of a parameter of a function around, which nothing rebinds."""
+    owner = enclosing(module, name, _FUNCTIONS)
+    while isinstance(owner, _FUNCTIONS):
+        values = parameter_values(owner, ProjectNames(project, module))
+        stored = {
+            n.id
+            for n in ast.walk(owner)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)
+        }
+        if name.id in stored:
+            return None
+        if name.id in values:
+            return values[name.id]
+        owner = enclosing(module, owner, _FUNCTIONS)
+    return None
 
 
 def parameter_values(function: FunctionNode, names: ProjectNames) -> dict[str, Value]:

@@ -38,11 +38,32 @@ def derive_fake(code: str, tensors: Iterable[str], kinds: FakeKinds) -> list[str
     names = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
     tensor_names = set(tensors)
     env = {n: KindOf.TENSOR if n in tensor_names else KindOf.METADATA for n in names}
+    _WithoutWrites(kinds).visit(function)
     body, _ = _Slicer(kinds).block(function.body, set())
     if not any(isinstance(n, ast.Return) and n.value for s in body for n in ast.walk(s)):
         raise UnderivableError("it returns nothing that was allocated in sight")
     _Checker(kinds).block(body, env)
     return _Printer(code).block(_simplified(body))
+
+
+class _WithoutWrites(ast.NodeTransformer):
+    """Replaces what writes into memory and returns it by that memory: metadata stays the same."""
+
+    def __init__(self, kinds: FakeKinds) -> None:
+        self.kinds = kinds
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """``torch.add(x, y, out=buffer)`` and ``buffer.add_(x)`` are ``buffer`` to a fake."""
+        self.generic_visit(node)
+        dotted = self.kinds.dotted(node.func)
+        if dotted is not None and dotted.startswith("torch."):
+            out = next((k.value for k in node.keywords if k.arg == "out"), None)
+            return node if out is None or isinstance(out, ast.Tuple) else out
+        if isinstance(node.func, ast.Attribute) and dotted is None:
+            name = node.func.attr
+            if aten.is_inplace(name) and not aten.is_reshaping(name):
+                return node.func.value
+        return node
 
 
 class _Slicer:

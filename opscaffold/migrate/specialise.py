@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import libcst as cst
 
+from opscaffold.migrate.sequences import remove_at
 from opscaffold.migrate.syntax import Key
 
 _Flat = cst.FlattenSentinel[cst.BaseStatement]
@@ -17,8 +19,9 @@ class Specialiser(cst.CSTTransformer):
     """Replaces decided tests by their outcome.
 
     ``decided`` maps the span of a test to its outcome, ``chosen`` the span of an ``a or b`` to
-    whether ``a`` is the result. Branches not taken go, with the comments inside them; branches
-    taken are dedented in place, with the comments around their test.
+    whether ``a`` is the result, ``nones`` are the spans of names that stand for None. Branches
+    not taken go, with the comments inside them; branches taken are dedented in place, with the
+    comments around their test.
     """
 
     def __init__(
@@ -26,8 +29,10 @@ class Specialiser(cst.CSTTransformer):
         spans: Mapping[cst.CSTNode, Key],
         decided: Mapping[Key, bool],
         chosen: Mapping[Key, bool],
+        nones: AbstractSet[Key] = frozenset(),
     ) -> None:
         super().__init__()
+        self.nones = nones
         self.spans = spans
         self.decided = decided
         self.chosen = chosen
@@ -111,6 +116,20 @@ class Specialiser(cst.CSTTransformer):
             return _in_place_of(updated_node, updated_node.right)
         if self.truth(original_node.right) is not None:
             return _in_place_of(updated_node, updated_node.left)
+        return updated_node
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        """A name known to be None, which is no longer a parameter."""
+        if self.spans.get(original_node, (-1, -1)) in self.nones:
+            return updated_node.with_changes(value="None")
+        return updated_node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        """``out=None`` is what leaving ``out=`` out means, to PyTorch and to ops of a project."""
+        for index, arg in enumerate(original_node.args):
+            key = self.spans.get(arg.value, (-1, -1))
+            if arg.keyword is not None and arg.keyword.value == "out" and key in self.nones:
+                return updated_node.with_changes(args=remove_at(updated_node.args, index))
         return updated_node
 
     def leave_Comparison(

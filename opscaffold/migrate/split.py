@@ -85,7 +85,8 @@ def specialised(syntax: Syntax, node: cst.CSTNode, trace: Trace) -> cst.CSTNode:
         for n, answers in trace.chosen.items()
         if answers in ({True}, {False})
     }
-    result = node.visit(Specialiser(syntax.spans, decided, chosen))
+    nones = {syntax.key(n) for n, answers in trace.nulls.items() if answers == {True}}
+    result = node.visit(Specialiser(syntax.spans, decided, chosen, nones))
     if not isinstance(result, cst.CSTNode):
         raise TypeError("specialising removed the node itself")
     return result
