@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opscaffold.config.model import Registrar
 from opscaffold.source.files import may_register, mentions
 from opscaffold.source.helpers import Helpers, Use
 from opscaffold.source.model import Form, Module, Op, Registration, Role, UnknownHelper
+from opscaffold.source.registrars import Registrars
 from opscaffold.source.resolve import Resolver
 from opscaffold.source.sites import Site, SiteFinder, is_conditional, statement_of
 from opscaffold.source.strings import Frame, Operand, Strings, Text, known, unknown
@@ -44,12 +47,15 @@ def qualname_of(dotted: str) -> str | None:
 class OpFinder:
     """Finds the registrations of a tree. ``find`` does it all, once."""
 
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, registrars: Sequence[Registrar] = ()
+    ) -> None:
         self.tree = tree
         self.resolver = resolver
         self.strings = Strings(resolver)
         self.finder = SiteFinder(resolver)
         self.helpers = Helpers(resolver, self.strings)
+        self.described = Registrars(registrars, resolver, self.strings, self._namespace)
         self._sites: list[Site] = []
         self._uses: list[Use] = []
         self._calls: dict[ast.AST, Site] = {}
@@ -64,8 +70,9 @@ class OpFinder:
             for site in self.finder.find_delayed(module):
                 self._take(site)
         self._sites = [site for site in self._sites if site not in self.finder.completed]
+        registrations = [r for module in modules for r in self.described.take(module)]
         self._find_uses(modules)
-        registrations = [self._register(site, Frame()) for site in self._sites if site.sure]
+        registrations += [self._register(site, Frame()) for site in self._sites if site.sure]
         registrations += [r for s in self._sites if not s.sure for r in self._of_method(s)]
         for use in self._uses:
             registrations.extend(self._of_use(use))
@@ -79,6 +86,7 @@ class OpFinder:
             if (
                 not isinstance(node, ast.Call)
                 or node in self._calls
+                or node in self.described.taken
                 or all(keyword.arg != "mutates_args" for keyword in node.keywords)
             ):
                 continue
@@ -93,8 +101,9 @@ class OpFinder:
     def _modules(self) -> list[Module]:
         """Parse the modules that can register something, and take in their sites."""
         done: dict[Module, None] = {}
-        words: set[str] = set()
-        paths = [p for p in sorted(self.tree.files) if self._may_register(p)]
+        words = self.described.names()
+        helper = mentions(words)
+        paths = [p for p in sorted(self.tree.files) if self._may_register(p, helper)]
         while paths:
             for path in paths:
                 module = self.tree.load(path)
@@ -113,10 +122,10 @@ class OpFinder:
             ]
         return list(done)
 
-    def _may_register(self, path: Path) -> bool:
+    def _may_register(self, path: Path, helper: re.Pattern[bytes]) -> bool:
         data = self.tree.read(path)
         # What cannot be read is loaded, and so becomes a problem.
-        return data is None or may_register(data)
+        return data is None or may_register(data) or helper.search(data) is not None
 
     def _words(self, modules: Iterable[Module]) -> set[str]:
         """Return the names by which a module may register without naming torch's API."""
@@ -149,7 +158,7 @@ class OpFinder:
             for module in modules:
                 for use, _ in self.helpers.uses_in(module):
                     key = (use.callee, use.decorated)
-                    if key in taken:
+                    if key in taken or use.callee in self.described.taken:
                         continue
                     taken.add(key)
                     grown = True
@@ -299,12 +308,12 @@ class OpFinder:
             name = self.strings.text(operand)
         if "::" in name.start:
             return name
-        return self._namespace(site, frame) + known("::") + name
-
-    def _namespace(self, site: Site, frame: Frame) -> Text:
         if site.library is None:
-            return Text((("?", False),))
-        settled = self.strings.settle(Operand(site.module, site.library, frame))
+            return Text((("?", False),)) + known("::") + name
+        return self._namespace(site.module, site.library, frame) + known("::") + name
+
+    def _namespace(self, module: Module, library: ast.expr, frame: Frame) -> Text:
+        settled = self.strings.settle(Operand(module, library, frame))
         calls = [(settled.module, settled.node, settled.frame)]
         if isinstance(settled.node, ast.expr) and not isinstance(settled.node, ast.Call):
             calls = [
@@ -313,15 +322,15 @@ class OpFinder:
                 if target.module is not None and target.node is not None
             ]
         found: set[Text] = set()
-        for module, node, inner in calls:
+        for home, node, inner in calls:
             if isinstance(node, ast.Call):
                 given = next((k.value for k in node.keywords if k.arg == "ns"), None)
                 given = node.args[0] if node.args else given
                 if given is not None:
-                    found.add(self.strings.text(Operand(module, given, inner)))
+                    found.add(self.strings.text(Operand(home, given, inner)))
         if len(found) == 1:
             return found.pop()
-        return unknown(site.library)
+        return unknown(library)
 
     def _attach(self, registrations: list[Registration]) -> Found:
         found = Found()

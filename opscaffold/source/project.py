@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from opscaffold.config.model import Registrar
 from opscaffold.source.files import find_files, find_root
 from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op, Reference, Registration
@@ -24,15 +25,21 @@ class Project:
     registrations attached to them and references come from the whole root. ``stray`` are the
     registrations, within the paths, for an op that the root does not define. ``helpers`` are
     the project's functions that register what they are given, ``unknown_helpers`` the calls,
-    within the paths, of functions from elsewhere that look like them.
+    within the paths, of functions from elsewhere that look like them and are not described.
     """
 
-    def __init__(self, root: Path, selected: frozenset[Path], tree: Tree) -> None:
+    def __init__(
+        self,
+        root: Path,
+        selected: frozenset[Path],
+        tree: Tree,
+        registrars: Sequence[Registrar] = (),
+    ) -> None:
         self.root = root
         self.selected = selected
         self._tree = tree
         self._resolver = Resolver(tree)
-        self._finder = OpFinder(tree, self._resolver)
+        self._finder = OpFinder(tree, self._resolver, registrars)
         self._found = self._finder.find()
         self.all_ops: list[Op] = self._found.ops
         self.ops = [op for op in self.all_ops if op.definition.module.path in selected]
@@ -67,6 +74,10 @@ class Project:
     def module_for(self, path: Path) -> Module | None:
         """Return the module of a file of the project; None where it cannot be read."""
         return self._tree.load(path.resolve())
+
+    def read(self, path: Path) -> bytes | None:
+        """Return what a file holds, or is taken to hold; None where it cannot be read."""
+        return self._tree.read(path)
 
     def module_named(self, name: str) -> Module | None:
         """Return the module with a dotted name, or None."""
@@ -138,6 +149,7 @@ def load_project(
     root: Path | None = None,
     exclude: Sequence[str] = (),
     overlay: Mapping[Path, bytes] | None = None,
+    registrars: Sequence[Registrar] = (),
 ) -> Project:
     """Read a project. Nothing in it is imported or run.
 
@@ -145,14 +157,14 @@ def load_project(
     project is; without it, ``find_root`` decides. ``exclude`` are git-ignore patterns, relative
     to the root, of files to leave out altogether: neither ops nor references in them are seen.
     ``overlay`` maps paths to bytes that are read in place of what is on disk, also where no such
-    file is there.
+    file is there. ``registrars`` describe helpers whose body is not in sight.
     """
     root = (root if root is not None else find_root(paths)).resolve()
     selected = frozenset(find_files(paths, root, exclude=exclude))
     files = selected | frozenset(find_files([root], root, exclude=exclude))
     files |= frozenset(overlay or ())
     with _collector_paused():
-        return Project(root, selected, Tree(root, files, overlay))
+        return Project(root, selected, Tree(root, files, overlay), registrars)
 
 
 @contextmanager

@@ -1,0 +1,189 @@
+"""Ops registered through helpers that the configuration describes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from opscaffold.config.model import Registrar
+from opscaffold.source.model import Form, FunctionNode, Module, Registration, Role
+from opscaffold.source.resolve import Resolver, Target
+from opscaffold.source.sites import is_conditional, statement_of
+from opscaffold.source.strings import Frame, Operand, Strings, Text, known
+from opscaffold.source.torch_api import bind
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_STRING_LIKE = (ast.Constant, ast.JoinedStr, ast.BinOp)
+
+NamespaceOf = Callable[[Module, ast.expr, Frame], Text]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Use:
+    """One place that uses a described helper.
+
+    ``written`` is the helper's name, ``call`` its call (None for a bare decorator), ``function``
+    what the call was then given or put on.
+    """
+
+    registrar: Registrar
+    module: Module
+    written: ast.expr
+    call: ast.Call | None
+    function: ast.AST | None
+    result: ast.AST
+
+
+class Registrars:
+    """The described helpers of a tree."""
+
+    def __init__(
+        self,
+        registrars: Sequence[Registrar],
+        resolver: Resolver,
+        strings: Strings,
+        namespace: NamespaceOf,
+    ) -> None:
+        self._known = {registrar.helper: registrar for registrar in registrars}
+        self._resolver = resolver
+        self._strings = strings
+        self._namespace = namespace
+        self.taken: set[ast.AST] = set()
+        """The calls and decorators read so far: they are not to be read in another way."""
+
+    def names(self) -> set[str]:
+        """Return the words of which a file that uses a helper holds at least one."""
+        return {helper.rpartition(".")[2] for helper in self._known}
+
+    def take(self, module: Module) -> list[Registration]:
+        """Return the registrations that a module makes through described helpers."""
+        if not self._known:
+            return []
+        found: list[Registration] = []
+        for node in module.parents:
+            if not isinstance(node, (ast.Name, ast.Attribute)):
+                continue
+            use = self._use(module, node)
+            if use is not None:
+                self.taken |= {use.written, use.result, *([use.call] if use.call else [])}
+                found += self._registrations(use)
+        return found
+
+    def _use(self, module: Module, node: ast.Name | ast.Attribute) -> _Use | None:
+        parent = module.parents.get(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            call: ast.Call | None = parent
+        elif isinstance(parent, _FUNCTIONS) and node in parent.decorator_list:
+            call = None
+        else:
+            return None
+        registrar = self._described(module, node)
+        if registrar is None:
+            return None
+        result: ast.AST = node if call is None else call
+        above = module.parents.get(result)
+        function: ast.AST | None = None
+        if isinstance(above, _FUNCTIONS) and result in above.decorator_list:
+            function = above
+        elif isinstance(above, ast.Call) and above.func is result and above.args:
+            function, result = above.args[0], above
+        return _Use(registrar, module, node, call, function, result)
+
+    def _described(self, module: Module, node: ast.expr) -> Registrar | None:
+        for target in self._resolver.resolve(module, node).targets:
+            name = target.dotted or _name_in_tree(target)
+            if name is not None and name in self._known:
+                return self._known[name]
+        return None
+
+    def _registrations(self, use: _Use) -> Iterator[Registration]:
+        registrar, module = use.registrar, use.module
+        arguments = bind(use.call, registrar.parameters) if use.call is not None else {}
+        given = arguments.get(registrar.function, use.function)
+        kernel = self._function(module, given)
+        name = self._name(use, arguments, kernel)
+        value = name.value
+        qualname = value.removesuffix(".default") if value and "::" in value else None
+
+        def registration(
+            role: Role, function: tuple[FunctionNode | ast.Lambda, Module] | None
+        ) -> Registration:
+            node = use.function if isinstance(use.function, _FUNCTIONS) else use.result
+            return Registration(
+                role=role,
+                form=Form.HELPER,
+                module=module,
+                statement=statement_of(module, node),
+                qualname=qualname,
+                name_hint=name.hint,
+                call=use.call,
+                function=function[0] if function else None,
+                keywords={k.arg: k.value for k in use.call.keywords if k.arg} if use.call else {},
+                conditional=is_conditional(module, use.result),
+                arguments=arguments,
+                function_module=function[1] if function else None,
+            )
+
+        definition = registration(Role.DEFINE, kernel)
+        schema = arguments.get(registrar.schema)
+        if schema is not None:
+            definition.schema = self._strings.text(Operand(module, schema)).value
+        mutates = arguments.get(registrar.mutates_args)
+        if mutates is not None:
+            definition.mutates = self._strings.names(Operand(module, mutates))
+        else:
+            definition.mutates = registrar.default_mutates
+        yield definition
+        if kernel is not None:
+            yield registration(Role.IMPL, kernel)
+        fake = arguments.get(registrar.fake)
+        if fake is not None and not (isinstance(fake, ast.Constant) and fake.value is None):
+            yield registration(Role.FAKE, self._function(module, fake))
+
+    def _function(
+        self, module: Module, node: ast.AST | None
+    ) -> tuple[FunctionNode | ast.Lambda, Module] | None:
+        if node is None:
+            return None
+        settled = self._strings.settle(Operand(module, node))
+        if isinstance(settled.node, (*_FUNCTIONS, ast.Lambda)):
+            return settled.node, settled.module
+        return None
+
+    def _name(
+        self,
+        use: _Use,
+        arguments: dict[str, ast.expr],
+        kernel: tuple[FunctionNode | ast.Lambda, Module] | None,
+    ) -> Text:
+        written = arguments.get(use.registrar.name)
+        if written is not None:
+            name = self._strings.text(Operand(use.module, written))
+        elif kernel is not None and not isinstance(kernel[0], ast.Lambda):
+            name = known(kernel[0].name)
+        else:
+            name = Text((("?", False),))
+        # A helper may be given a schema for a name.
+        if name.value is not None:
+            name = known(name.value.partition("(")[0].strip())
+        if "::" in name.start:
+            return name
+        return self._space(use, arguments) + known("::") + name
+
+    def _space(self, use: _Use, arguments: dict[str, ast.expr]) -> Text:
+        written = arguments.get(use.registrar.namespace)
+        if written is None or (isinstance(written, ast.Constant) and written.value is None):
+            default = use.registrar.default_namespace
+            return known(default) if default is not None else Text((("?", False),))
+        settled = self._strings.settle(Operand(use.module, written))
+        if isinstance(settled.node, _STRING_LIKE):
+            return self._strings.text(settled)
+        return self._namespace(use.module, written, Frame())
+
+
+def _name_in_tree(target: Target) -> str | None:
+    node = target.node
+    if target.module is None or not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        return None
+    return f"{target.module.name}.{node.name}"
