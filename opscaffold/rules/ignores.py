@@ -1,0 +1,68 @@
+"""Ignore comments: ``# opscaffold: ignore[CODE, CODE]``, and which lines each is about."""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+
+_COMMENT = re.compile(r"#\s*opscaffold\s*:\s*ignore(?![\w-])\s*(?:\[([^\]#]*)\])?")
+_NEWLINE = re.compile(r"\r\n?")
+_BETWEEN = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
+MARK = b"opscaffold"
+"""What a file holds that has such a comment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """One comment. ``words`` are what stands in its brackets: none for a bare one.
+
+    It is about the logical line that it stands in or behind, ``first`` to ``last``: a statement,
+    a decorator, or the head of a definition, over as many lines as that is written on.
+    """
+
+    line: int
+    column: int
+    words: tuple[str, ...]
+    first: int
+    last: int
+
+
+def read_ignores(text: str) -> list[Ignore]:
+    """Return the ignore comments of a Python source, in order.
+
+    Only comments count: what looks like one in a string is none. Of a source that is no Python,
+    those before the place where it ends to be.
+    """
+    lines = io.StringIO(_NEWLINE.sub("\n", text))
+    found: list[Ignore] = []
+    waiting: list[tuple[int, int, tuple[str, ...]]] = []
+    first: int | None = None
+    try:
+        for token in tokenize.generate_tokens(lines.readline):
+            if token.type == tokenize.COMMENT:
+                words = _words(token.string)
+                if words is None:
+                    continue
+                line, column = token.start[0], token.start[1] + 1
+                if first is None:
+                    found.append(Ignore(line, column, words, line, line))
+                else:
+                    waiting.append((line, column, words))
+            elif token.type == tokenize.NEWLINE:
+                for line, column, words in waiting:
+                    found.append(Ignore(line, column, words, first or line, token.start[0]))
+                waiting, first = [], None
+            elif first is None and token.type not in _BETWEEN:
+                first = token.start[0]
+    except (tokenize.TokenError, SyntaxError):
+        pass
+    return sorted(found, key=lambda ignore: (ignore.line, ignore.column))
+
+
+def _words(comment: str) -> tuple[str, ...] | None:
+    match = _COMMENT.search(comment)
+    if match is None:
+        return None
+    return tuple(dict.fromkeys(w for w in re.split(r"[,\s]+", match[1] or "") if w))

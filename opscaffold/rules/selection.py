@@ -1,0 +1,142 @@
+"""Which rules hold: what `select` and `ignore` mean, and what there is to choose from."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from opscaffold.config.model import Config
+from opscaffold.errors import UserError
+from opscaffold.rules.base import Rule
+from opscaffold.rules.catalog import all_rules
+from opscaffold.rules.notices import NOTICES, Notice
+
+Reported = Rule | Notice
+"""Anything that has a code."""
+
+ALL = "ALL"
+_PREFIX = re.compile(r"[A-Za-z]+\d*\Z")
+
+
+class UnknownSelectorError(UserError):
+    """A selector that is no code, prefix or name of anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one source chooses: ``select`` starts anew, None leaves what was chosen before.
+
+    ``origin`` is what the source calls them, for messages: ``--select``, ``--ignore``.
+    """
+
+    select: tuple[str, ...] | None
+    ignore: tuple[str, ...]
+    origin: tuple[str, str]
+
+
+def everything() -> tuple[Reported, ...]:
+    """Return all that can be reported, by code."""
+    return tuple(sorted((*NOTICES, *all_rules()), key=lambda each: each.code))
+
+
+def find(selector: str) -> tuple[Reported, ...]:
+    """Return what a selector stands for: a code, the start of codes, a name, or ``ALL``.
+
+    Raises UnknownSelectorError, whose text names what is near.
+    """
+    known = everything()
+    if selector.upper() == ALL:
+        return known
+    exact = tuple(r for r in known if selector.upper() == r.code or selector.lower() == r.name)
+    if exact:
+        return exact
+    if _PREFIX.match(selector):
+        started = tuple(r for r in known if r.code.startswith(selector.upper()))
+        if started:
+            return started
+    raise UnknownSelectorError(f"there is no rule {selector!r}{_near(selector, known)}")
+
+
+def chosen(layers: Iterable[Layer]) -> frozenset[str]:
+    """Return the codes that hold, each layer applied to what those before it left.
+
+    Within a layer, what is named more closely wins: a code over the start of codes, that over
+    ``ALL``; `ignore` wins a tie. Raises UnknownSelectorError.
+    """
+    codes = frozenset(r.code for r in everything())
+    for layer in layers:
+        if layer.select is not None:
+            codes = frozenset()
+        verdicts: dict[str, tuple[int, bool]] = {}
+        for selectors, holds, origin in (
+            (layer.select or (), True, layer.origin[0]),
+            (layer.ignore, False, layer.origin[1]),
+        ):
+            for selector in selectors:
+                rank = _closeness(selector)
+                for reported in _find(selector, origin):
+                    if rank >= verdicts.get(reported.code, (-1, True))[0]:
+                        verdicts[reported.code] = (rank, holds)
+        codes = (codes | {c for c, (_, holds) in verdicts.items() if holds}) - {
+            c for c, (_, holds) in verdicts.items() if not holds
+        }
+    return codes
+
+
+def chosen_for(
+    config: Config, select: Sequence[str] | None, ignore: Sequence[str]
+) -> frozenset[str]:
+    """Return the codes that hold for a configuration and what the command line adds to it."""
+    return chosen(
+        (
+            Layer(
+                config.select,
+                config.ignore,
+                (_place(config, "select"), _place(config, "ignore")),
+            ),
+            Layer(
+                tuple(select) if select is not None else None,
+                tuple(ignore),
+                ("--select", "--ignore"),
+            ),
+        )
+    )
+
+
+def ignored_per_file(config: Config) -> tuple[tuple[str, frozenset[str]], ...]:
+    """Return the git-ignore patterns of the configuration with the codes ignored there."""
+    origin = _place(config, "per-file-ignores")
+    return tuple(
+        (glob, frozenset(r.code for s in selectors for r in _find(s, origin)))
+        for glob, selectors in config.per_file_ignores
+    )
+
+
+def _place(config: Config, key: str) -> str:
+    place = config.place(key)
+    return f"{place}: {key}" if place else key
+
+
+def _find(selector: str, origin: str) -> tuple[Reported, ...]:
+    try:
+        return find(selector)
+    except UnknownSelectorError as error:
+        raise UnknownSelectorError(f"{origin}: {error}") from None
+
+
+def _closeness(selector: str) -> int:
+    if selector.upper() == ALL:
+        return 0
+    whole = any(selector.upper() == r.code or selector.lower() == r.name for r in everything())
+    return 1000 if whole else len(selector)
+
+
+def _near(selector: str, known: Sequence[Reported]) -> str:
+    words = [word for r in known for word in (r.code, r.name)]
+    for form in (selector.lower(), selector.upper()):
+        close = difflib.get_close_matches(form, words, 1, 0.7)
+        if close:
+            return f"; did you mean {close[0]!r}?"
+    return "; `opscaffold explain` lists all"
