@@ -63,6 +63,11 @@ class Project:
         return sorted(self._tree.problems, key=lambda p: (str(p.path), p.line, p.column))
 
     @property
+    def described_calls(self) -> set[ast.AST]:
+        """The calls and decorators that are read as the configuration describes their helper."""
+        return self._finder.described.taken
+
+    @property
     def helpers(self) -> list[tuple[Module, ast.AST]]:
         """The functions of the project that register what they are given."""
         known = self._finder.helpers.modules
