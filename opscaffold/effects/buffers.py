@@ -138,7 +138,10 @@ def _handed(trace: Trace, root: str) -> Handed:
         elif value.items is None and refs and all(r.root == root and r.exact for r in refs):
             kinds.add(Handed.BUFFER)
         elif any(r.root == root for r in refs):
-            kinds.add(Handed.UNSEEN if UNSEEN in refs else Handed.VIEW)
+            # The buffer itself here means: on some paths only, for it is not all there is.
+            part = value.items is not None or any(r.root == root and not r.exact for r in refs)
+            known = Handed.VIEW if part else Handed.MIXED
+            kinds.add(Handed.UNSEEN if UNSEEN in refs else known)
         else:
             kinds.add(Handed.UNSEEN if UNSEEN in refs else Handed.OTHER)
     if not kinds:

@@ -15,7 +15,7 @@ from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.fake_kinds import FakeKinds
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.signature import parameter_code, without_parameter
-from opscaffold.migrate.split import refuse_early_use, specialised
+from opscaffold.migrate.split import refuse_early_use, refuse_lost_effects, specialised
 from opscaffold.migrate.syntax import code_of
 from opscaffold.rules.names import ProjectNames
 from opscaffold.source.model import Form, Module, Op, Registration
@@ -50,18 +50,20 @@ class FakeEditor:
             for own, a in zip(_names(function), self.arguments, strict=True)
         ]
         use = use_of_buffer(function, renamed, name, ProjectNames(self.project, module))
+        refuse_lost_effects(use, use.omitted, use.given)
         syntax = self.syntaxes.of(module)
         target = edits.setdefault(module, FileEdits())
         if isinstance(function, ast.Lambda):
             node = syntax.find(function, cst.Lambda)
-            body = specialised(syntax, node.body, use.omitted)
+            body = specialised(syntax, node.body, use.omitted, use.given)
             new = node.with_changes(body=body, params=without_parameter(node.params, name))
             if name in code_words(code_of(new.body)):
                 raise self._refusal(registration, f"its fake kernel needs `{name}`")
             target.lambdas[syntax.key(function)] = new
             return
         definition = syntax.find(function, cst.FunctionDef)
-        half = definition.with_changes(body=specialised(syntax, definition.body, use.omitted))
+        body = specialised(syntax, definition.body, use.omitted, use.given)
+        half = definition.with_changes(body=body)
         half = half.with_changes(params=without_parameter(half.params, name))
         refuse_early_use(half, name, function)
         target.statements[syntax.key(function)] = [half]

@@ -53,6 +53,13 @@ def _form(definition: Registration) -> tuple[ast.FunctionDef, ast.Call]:
             "it is registered by a helper of the project, which would have to register both halves",
             _BY_HAND,
         )
+    if definition.role is Role.TRITON_OP:
+        raise RefusalError(
+            definition.statement,
+            "it is registered with `triton_op`, which takes no tags; only custom_op is rewritten "
+            "so far",
+            "write a functional op, and a mutable op that takes the buffer and returns nothing",
+        )
     if definition.role is not Role.CUSTOM_OP:
         raise RefusalError(
             definition.statement,

@@ -57,11 +57,12 @@ def split(
     """
     node = syntax.find(function, cst.FunctionDef)
     buffer = use.argument.name
-    refuse_lost_effects(function, use)
-    functional = _half(syntax, node, use.omitted)
+    refuse_lost_effects(use, use.omitted, use.given)
+    refuse_lost_effects(use, use.given, use.omitted)
+    functional = _half(syntax, node, use.omitted, use.given)
     functional = functional.with_changes(params=without_parameter(functional.params, buffer))
     refuse_early_use(functional, buffer, function)
-    out = _half(syntax, node, use.given)
+    out = _half(syntax, node, use.given, use.omitted)
     out = out.with_changes(
         params=with_keyword_out(out.params, buffer), name=cst.Name(names.out_function)
     )
@@ -77,37 +78,56 @@ def split(
     return _spaced(node, kernel, functional, out, 1 if function.col_offset else 2)
 
 
-def specialised(syntax: Syntax, node: cst.CSTNode, trace: Trace) -> cst.CSTNode:
-    """A node with every test that a trace decided replaced by its outcome."""
-    decided: dict[Key, bool] = {syntax.key(n): v for n, v in trace.decided().items()}
-    chosen = {
-        syntax.key(n): answers == {True}
-        for n, answers in trace.chosen.items()
-        if answers in ({True}, {False})
+def specialised(syntax: Syntax, node: cst.CSTNode, trace: Trace, other: Trace) -> cst.CSTNode:
+    """A node with every test replaced by its outcome that the buffer decided.
+
+    ``trace`` is the way to call that the result is for, ``other`` the other way: a test that
+    comes out alike in both has nothing to do with the buffer, and stays.
+    """
+    decided = {syntax.key(n): v for n, v in _folded(trace, other).items()}
+    chosen = {syntax.key(n): v for n, v in _folded_choices(trace, other).items()}
+    nones = {
+        syntax.key(n)
+        for n, answers in trace.nulls.items()
+        if answers == {True} and other.nulls.get(n) != answers
     }
-    nones = {syntax.key(n) for n, answers in trace.nulls.items() if answers == {True}}
     result = node.visit(Specialiser(syntax.spans, decided, chosen, nones))
     if not isinstance(result, cst.CSTNode):
         raise TypeError("specialising removed the node itself")
     return result
 
 
-def refuse_lost_effects(function: ast.FunctionDef, use: BufferUse) -> None:
-    """Raise RefusalError where dropping a decided test would drop a call beside it."""
-    for trace in (use.omitted, use.given):
-        decided = trace.decided()
-        for node in decided:
-            if not isinstance(node, ast.BoolOp):
-                continue
-            for operand in node.values:
-                calls = [n for n in ast.walk(operand) if isinstance(n, ast.Call | ast.NamedExpr)]
-                if operand not in decided and any(not _is_harmless(c) for c in calls):
-                    raise RefusalError(
-                        node,
-                        f"this test of `{use.argument.name}` also calls code that may matter",
-                        "test the buffer in an `if` of its own",
-                    )
-    del function
+def _folded(trace: Trace, other: Trace) -> dict[ast.expr, bool]:
+    return {n: v for n, v in trace.decided().items() if other.tests.get(n) != {v}}
+
+
+def _folded_choices(trace: Trace, other: Trace) -> dict[ast.BoolOp, bool]:
+    return {
+        node: answers == {True}
+        for node, answers in trace.chosen.items()
+        if answers in ({True}, {False}) and other.chosen.get(node) != answers
+    }
+
+
+def refuse_lost_effects(use: BufferUse, trace: Trace, other: Trace) -> None:
+    """Raise RefusalError where folding a test would drop a call or an assignment inside it."""
+    lost: list[tuple[ast.expr, ast.expr]] = []
+    for node in _folded(trace, other):
+        if isinstance(node, ast.BoolOp):
+            # Operands that are not reached have no effect to lose.
+            lost += [(node, operand) for operand in node.values if operand in trace.tests]
+        else:
+            lost.append((node, node))
+    lost += [(n, n.values[0]) for n, left in _folded_choices(trace, other).items() if not left]
+    for node, part in lost:
+        effects = [n for n in ast.walk(part) if isinstance(n, ast.Call | ast.NamedExpr)]
+        if any(not _is_harmless(effect) for effect in effects):
+            raise RefusalError(
+                node,
+                f"this test of `{use.argument.name}` also calls code or binds a name, which may "
+                "matter",
+                f"test `{use.argument.name}` in an `if` of its own",
+            )
 
 
 def _is_harmless(node: ast.AST) -> bool:
@@ -119,8 +139,8 @@ def _is_harmless(node: ast.AST) -> bool:
     }  # fmt: skip
 
 
-def _half(syntax: Syntax, node: cst.FunctionDef, trace: Trace) -> cst.FunctionDef:
-    body = specialised(syntax, node.body, trace)
+def _half(syntax: Syntax, node: cst.FunctionDef, trace: Trace, other: Trace) -> cst.FunctionDef:
+    body = specialised(syntax, node.body, trace, other)
     half = node.with_changes(body=body)
     return _without_dead_flags(half)
 
@@ -129,7 +149,7 @@ def _without_dead_flags(function: cst.FunctionDef) -> cst.FunctionDef:
     """Drop ``flag = True`` where folding the tests left no reader of ``flag``."""
     if not isinstance(function.body, cst.IndentedBlock):
         return function
-    loads = names_in([function]).loads
+    loads = names_in(function.body.body).loads
     kept = [s for s in function.body.body if not _is_dead_flag(s, loads)]
     if len(kept) == len(function.body.body):
         return function

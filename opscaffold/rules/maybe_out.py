@@ -15,6 +15,9 @@ from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.outputs import is_side_output, obstacle_to_split, outputs_of
 from opscaffold.source.model import Op, Role
 
+# Roles whose kernels PyTorch holds to its alias rule at every call.
+_CHECKED = frozenset({Role.CUSTOM_OP, Role.TRITON_OP})
+
 
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report every Optional buffer of an op that it may write and hand back."""
@@ -39,12 +42,13 @@ def check(facts: OpFacts) -> Iterator[Finding]:
 
 def _message(op: Op, use: BufferUse) -> str:
     name = use.argument.name
-    if op.definition.role is Role.CUSTOM_OP and use.handed is Handed.BUFFER:
+    hands_back = use.handed in {Handed.BUFFER, Handed.VIEW, Handed.MIXED}
+    if op.definition.role in _CHECKED and hands_back:
         return (
             f"`{name}` is allocated when omitted and returned when given: a call that passes it "
             "raises after the buffer was written"
         )
-    if use.handed in {Handed.BUFFER, Handed.VIEW, Handed.MIXED}:
+    if hands_back:
         return (
             f"`{name}` is allocated when omitted and returned when given: eager mode works, "
             "torch.compile takes the two for separate memory"
