@@ -16,16 +16,15 @@ from opscaffold.source.model import Module
 from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
 
-_LOOKS_LIKE = re.compile(
-    r"(register|define|make|add)\w*_op(erator)?s?$|\w*(custom|triton)_op$", re.I
-)
+_SURELY = re.compile(r"\w*(custom|triton)_op$", re.IGNORECASE)
+_PERHAPS = re.compile(r"(register|define|make|add)\w*_op(erator)?$", re.IGNORECASE)
 _OP_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)?$")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_NAME = re.compile(r"(op_?|qual|full)?name|op|qualname", re.I)
-_NAMESPACE = re.compile(r"ns|namespace|(target_)?lib(rary)?", re.I)
-_SCHEMA = re.compile(r"(op_)?schema", re.I)
-_FAKE = re.compile(r"\w*(fake|abstract|meta)\w*", re.I)
-_KERNEL = re.compile(r"(op_)?(func|fn|function|impl|kernel)(_impl)?", re.I)
+_NAME = re.compile(r"(op_?|qual|full)?name|op|qualname", re.IGNORECASE)
+_NAMESPACE = re.compile(r"ns|namespace|(target_)?lib(rary)?", re.IGNORECASE)
+_SCHEMA = re.compile(r"(op_)?schema", re.IGNORECASE)
+_FAKE = re.compile(r"\w*(fake|abstract|meta)\w*", re.IGNORECASE)
+_KERNEL = re.compile(r"(op_)?(func|fn|function|impl|kernel)(_impl)?", re.IGNORECASE)
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -51,12 +50,12 @@ def check(project: Project) -> Iterator[Finding]:
             call,
             f"`{name}` looks like it registers ops, and its body is not in sight: "
             f"{_count(len(found))} unchecked",
-            remedy="describe it:\n" + configuration(name, module, call),
+            remedy="describe it:\n" + configuration(name, call),
             evidence=[position(*each) for each in others[:5]],
         )
 
 
-def configuration(name: str, module: Module, call: ast.Call) -> str:
+def configuration(name: str, call: ast.Call) -> str:
     """Return the configuration that describes a helper, as far as a call of it shows."""
     lines = ["[[tool.opscaffold.registrars]]", f'helper = "{name}"']
     sources: dict[str, str] = {}
@@ -108,25 +107,23 @@ def _unknown(project: Project, module: Module, call: ast.Call) -> str | None:
     if not isinstance(written, ast.Name | ast.Attribute):
         return None
     last = written.id if isinstance(written, ast.Name) else written.attr
-    if _LOOKS_LIKE.match(last) is None or not _names_an_op(call) or not _has_function(module, call):
+    if not (_SURELY.match(last) or _PERHAPS.match(last)) or not _has_function(module, call):
         return None
-    found = project.resolve(module, written).without_none()
-    target = found.certain
-    if any(t.dotted is None or t.dotted.startswith("torch.") for t in found.targets):
+    # Other libraries have ops too, and only those of PyTorch are called `ns::op`.
+    if not any("::" in name or _SURELY.match(last) for name in _op_names(call)):
         return None
-    if call in project.described_calls:
+    targets = project.resolve(module, written).without_none().targets
+    if call in project.described_calls or any(
+        t.dotted is None or t.dotted.startswith("torch.") for t in targets
+    ):
         return None
-    if target is not None and target.dotted is not None:
-        return target.dotted
-    return ast.unparse(written) if found.targets else None
+    return targets[0].dotted if targets else None
 
 
-def _names_an_op(call: ast.Call) -> bool:
-    texts = [*call.args[:2], *(k.value for k in call.keywords if k.arg and _NAME.fullmatch(k.arg))]
-    return any(
-        isinstance(t, ast.Constant) and isinstance(t.value, str) and _OP_NAME.match(t.value)
-        for t in texts
-    )
+def _op_names(call: ast.Call) -> list[str]:
+    values = [*call.args[:2], *(k.value for k in call.keywords if k.arg and _NAME.fullmatch(k.arg))]
+    texts = [v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
+    return [text for text in texts if _OP_NAME.match(text)]
 
 
 def _has_function(module: Module, call: ast.Call) -> bool:
