@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from opscaffold import __version__
+from opscaffold.cli.check import check
 from opscaffold.cli.migrate import migrate
 from opscaffold.cli.new import new
 from opscaffold.errors import UserError
@@ -67,10 +68,11 @@ def root(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Write and migrate PyTorch custom operators by the contract they promise."""
+    """Write, check and migrate PyTorch custom operators by the contract they promise."""
 
 
 app.command()(new)
+app.command()(check)
 app.command()(migrate)
 
 

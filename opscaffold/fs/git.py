@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from opscaffold.errors import UserError
@@ -13,6 +14,20 @@ from opscaffold.errors import UserError
 _REPOSITORY_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 
 _NO_REPOSITORY = ("not a git repository", "must be run in a work tree")
+
+_HUNK = re.compile(rb"@@ -\d+(?:,(?P<old>\d+))? \+(?P<start>\d+)(?:,(?P<length>\d+))? @@")
+_ESCAPED = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
+_ESCAPES = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"t": b"\t",
+    b"n": b"\n",
+    b"v": b"\v",
+    b"f": b"\f",
+    b"r": b"\r",
+    b'"': b'"',
+    b"\\": b"\\",
+}
 
 
 class GitError(UserError):
@@ -56,6 +71,72 @@ def is_dirty(root: Path) -> bool:
     Raises GitError.
     """
     return bool(dirty_files(root))
+
+
+def changed_lines(root: Path, revision: str) -> dict[Path, frozenset[int] | None]:
+    """Return which lines of the working tree's files are not those of a revision.
+
+    Lines count from 1; None stands for all lines of a file, as of one that git does not track.
+    Files without a changed line are left out. Raises UserError for a revision that there is
+    not and where there is no repository, GitError where git will not read it.
+    """
+    top = toplevel(root)
+    if top is None:
+        raise UserError(f"{root} is in no git repository, so it has no revision {revision!r}")
+    name = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
+    try:
+        commit = (_git(top, *name) or b"").decode("ascii").strip()
+    except GitError:
+        commit = ""
+    if not commit:
+        raise UserError(f"git knows no revision {revision!r} in {top}")
+    options = ["--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"]
+    prefixes = ["--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules"]
+    diff = _git(top, "-c", "core.quotePath=true", "diff", *options, *prefixes, commit, "--")
+    changed: dict[Path, frozenset[int] | None] = dict(_hunk_lines(diff or b"", top))
+    for entry in (_git(top, "ls-files", "-o", "--exclude-standard", "-z") or b"").split(b"\0"):
+        if entry:
+            changed[top / os.fsdecode(entry)] = None
+    return changed
+
+
+def _hunk_lines(diff: bytes, top: Path) -> Iterator[tuple[Path, frozenset[int]]]:
+    path: Path | None = None
+    lines: set[int] = set()
+    # Lines of a hunk still to come: what they hold is not to be taken for a header.
+    left = 0
+    for line in diff.split(b"\n"):
+        if left and line[:1] in (b"+", b"-"):
+            left -= 1
+            continue
+        if line.startswith(b"+++ "):
+            if path is not None and lines:
+                yield path, frozenset(lines)
+            name = _unquoted(line[4:])
+            path = top / os.fsdecode(name[2:]) if name.startswith(b"b/") else None
+            lines = set()
+            continue
+        match = _HUNK.match(line)
+        if match:
+            start = int(match["start"])
+            length = int(match["length"] or 1)
+            left = length + int(match["old"] or 1)
+            lines |= set(range(start, start + length))
+    if path is not None and lines:
+        yield path, frozenset(lines)
+
+
+def _unquoted(name: bytes) -> bytes:
+    """Return a file name as git writes it in a diff, without quotes and escapes."""
+    name = name.removesuffix(b"\t")
+    if not name.startswith(b'"'):
+        return name
+
+    def plain(match: re.Match[bytes]) -> bytes:
+        escape = match[1]
+        return _ESCAPES.get(escape) or bytes([int(escape, 8)])
+
+    return _ESCAPED.sub(plain, name[1:-1])
 
 
 def _changed(output: bytes | None) -> list[bytes]:

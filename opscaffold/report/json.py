@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from opscaffold.findings.model import Finding, Position
+from opscaffold.report.ops import OpRecord, op_document, ops_in_order
 from opscaffold.report.order import in_order, relative_name
 
 Repair = Literal["safe", "unsafe"]
-
-
-@dataclass(frozen=True, slots=True)
-class OpRecord:
-    """One op as listed for other programs. ``mutates`` is None where it is not written down."""
-
-    name: str
-    kind: str
-    form: str
-    path: Path
-    line: int
-    function: str | None
-    mutates: tuple[str, ...] | None
-    schema: str | None
-    kernels: tuple[str, ...] = ()
 
 
 def render_json(
@@ -44,9 +29,7 @@ def render_json(
     repairs = repairs or {}
     document = {
         "findings": [_finding(each, root, repairs.get(each)) for each in in_order(findings)],
-        "ops": sorted(
-            (_op(each, root) for each in ops), key=lambda op: (op["path"], op["line"], op["name"])
-        ),
+        "ops": [op_document(each, root) for each in ops_in_order(ops, root)],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
@@ -70,18 +53,4 @@ def _place(position: Position, root: Path) -> dict[str, Any]:
         "path": relative_name(position.path, root),
         "line": position.line,
         "column": position.column,
-    }
-
-
-def _op(op: OpRecord, root: Path) -> dict[str, Any]:
-    return {
-        "name": op.name,
-        "kind": op.kind,
-        "form": op.form,
-        "path": relative_name(op.path, root),
-        "line": op.line,
-        "function": op.function,
-        "mutates": None if op.mutates is None else list(op.mutates),
-        "schema": op.schema,
-        "kernels": list(op.kernels),
     }

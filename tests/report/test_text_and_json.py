@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from opscaffold.findings.model import Finding, Position, Severity
-from opscaffold.report.json import OpRecord, render_json
+from opscaffold.report.json import render_json
+from opscaffold.report.ops import KernelRecord, OpRecord, Place
 from opscaffold.report.text import render_text, summary
 
 ROOT = Path("/project")
@@ -90,7 +91,8 @@ def test_json_holds_every_field() -> None:
         function="f",
         mutates=("out",),
         schema=None,
-        kernels=("cpu",),
+        kernels=(KernelRecord("custom_op", "f", ROOT / "pkg/ops.py", 4, "opaque"),),
+        registrations=(Place("custom_op", "decorator", ROOT / "pkg/ops.py", 3),),
     )
     document = json.loads(render_json([other, one], ROOT, ops=[op], repairs={one: "safe"}))
     assert document == {
@@ -132,7 +134,18 @@ def test_json_holds_every_field() -> None:
                 "function": "f",
                 "mutates": ["out"],
                 "schema": None,
-                "kernels": ["cpu"],
+                "kernels": [
+                    {
+                        "role": "custom_op",
+                        "function": "f",
+                        "path": "pkg/ops.py",
+                        "line": 4,
+                        "sight": "opaque",
+                    }
+                ],
+                "registrations": [
+                    {"role": "custom_op", "form": "decorator", "path": "pkg/ops.py", "line": 3}
+                ],
             }
         ],
     }

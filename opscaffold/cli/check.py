@@ -1,0 +1,392 @@
+"""``opscaffold check``: every op of a project, and every breach of its contract."""
+
+from __future__ import annotations
+
+import enum
+import io
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from opscaffold.findings.model import Finding
+    from opscaffold.report.json import Repair
+    from opscaffold.report.sarif import RuleText
+    from opscaffold.rules.baseline import Baseline
+    from opscaffold.source.project import Project
+
+OK = 0
+FOUND = 1
+STDIN = "-"
+STDIN_NAME = "stdin.py"
+
+
+class Format(str, enum.Enum):
+    """How findings are written. An Enum, since older releases of typer know no Literal."""
+
+    TEXT = "text"
+    CONCISE = "concise"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def check(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Files or directories whose ops are checked (default: here); - for stdin."
+        ),
+    ] = None,
+    *,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--select",
+            metavar="RULES",
+            help="Rules to apply: codes, starts of codes, names or ALL, with commas; replaces "
+            "what the configuration selects and ignores.",
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="RULES", help="Rules to leave out, in addition."),
+    ] = None,
+    output_format: Annotated[
+        Format,
+        typer.Option("--format", metavar="FORMAT", help="text, concise, json, sarif or github."),
+    ] = Format.TEXT,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write there, not to the terminal."),
+    ] = None,
+    list_ops: Annotated[
+        bool, typer.Option("--list-ops", help="List the ops and check nothing: text or json.")
+    ] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            "--root",
+            metavar="DIR",
+            help="The project, with its configuration (default: the one that holds PATHS).",
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="PATTERN",
+            help="A git-ignore pattern of files to leave out; replaces `exclude` of the "
+            "configuration. May be repeated.",
+        ),
+    ] = None,
+    diff_base: Annotated[
+        str | None,
+        typer.Option(
+            "--diff-base",
+            metavar="REV",
+            help="Report only what lies on lines that changed since this git revision.",
+        ),
+    ] = None,
+    stdin_filename: Annotated[
+        Path | None,
+        typer.Option(
+            "--stdin-filename", metavar="FILE", help="Which file of the project stdin stands for."
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline", metavar="FILE", help="Report only what this file does not hold."
+        ),
+    ] = None,
+    write_baseline: Annotated[
+        bool,
+        typer.Option("--write-baseline", help="Write all that is found to the --baseline file."),
+    ] = False,
+    exit_zero: Annotated[
+        bool, typer.Option("--exit-zero", help="Exit with 0 whatever is found.")
+    ] = False,
+) -> int:
+    """Find every custom op, and every breach of its contract. Nothing that is read is run.
+
+    Exit codes: 0 nothing found (or notes only), 1 findings, 2 wrong usage or configuration.
+    """
+    from opscaffold.errors import UserError
+    from opscaffold.rules.check import check_project
+    from opscaffold.rules.selection import chosen_for
+
+    if write_baseline and baseline is None:
+        raise UserError("--write-baseline needs --baseline FILE: where to write")
+    if write_baseline and diff_base is not None:
+        raise UserError("--write-baseline takes all findings, --diff-base some: choose one")
+    if list_ops and output_format not in (Format.TEXT, Format.JSON):
+        raise UserError(f"--list-ops knows the formats text and json, not {output_format.value}")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Of what a terminal cannot show, show the escape.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    known = _read_baseline(baseline) if baseline is not None and not write_baseline else None
+    reading = _Reading(paths or [], root, exclude, stdin_filename)
+    if diff_base is not None and reading.overlay:
+        raise UserError("--diff-base compares files, and stdin is none")
+    codes = chosen_for(reading.config, _listed(select), _listed(ignore) or ())
+    project = reading.project()
+    if list_ops:
+        return _list_ops(project, output_format, output)
+    report = _Report(project, check_project(project, reading.config, codes))
+    if write_baseline and baseline is not None:
+        return _write_baseline(report, baseline)
+    if known is not None:
+        report.leave_out(known)
+    if diff_base is not None:
+        report.narrow_to_changes(diff_base)
+    _write(report.render(output_format, output), output)
+    if output is not None:
+        typer.echo(f"{report.summary()}, written to {output}", err=True)
+    return FOUND if report.fails() and not exit_zero else OK
+
+
+def _listed(given: Sequence[str] | None) -> tuple[str, ...] | None:
+    if given is None:
+        return None
+    return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
+
+
+class _Reading:
+    """Which project is read: its root, its configuration, and what stands in for files."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        root: Path | None,
+        exclude: list[str] | None,
+        stdin_filename: Path | None,
+    ) -> None:
+        from opscaffold.config.load import load_config
+        from opscaffold.errors import UserError
+        from opscaffold.source.files import find_root
+
+        self.overlay: dict[Path, bytes] = {}
+        if any(str(path) == STDIN for path in paths):
+            if len(paths) > 1:
+                raise UserError("- stands alone: stdin is one file")
+            path = (stdin_filename or Path(STDIN_NAME)).resolve()
+            self.overlay[path] = sys.stdin.buffer.read()
+            self.paths = [path]
+        elif stdin_filename is not None:
+            raise UserError("--stdin-filename goes with the path -")
+        else:
+            self.paths = list(paths) or [Path()]
+        for path in [*self.paths, *([root] if root else [])]:
+            if path not in self.overlay and not path.exists():
+                raise UserError(f"{path}: there is no such file or directory")
+        if root is not None and not root.is_dir():
+            raise UserError(f"--root: {root} is no directory")
+        self.root = (root if root is not None else find_root(self.paths)).resolve()
+        self.config = load_config(self.root)
+        self.exclude = self.config.excluded(exclude)
+
+    def project(self) -> Project:
+        """Read the project."""
+        from opscaffold.source.project import load_project
+
+        project = load_project(
+            self.paths, self.root, self.exclude, self.overlay, self.config.registrars
+        )
+        for path in self.paths:
+            # Named by itself, so looked at whatever it holds: it may be no Python at all.
+            if not path.is_dir():
+                project.module_for(path)
+        return project
+
+
+class _Report:
+    """What was found, narrowed and rendered."""
+
+    def __init__(self, project: Project, findings: list[Finding]) -> None:
+        self.project = project
+        self.findings = findings
+        self.accepted = 0
+        self._lines: dict[Path, list[str]] = {}
+
+    def leave_out(self, known: Baseline) -> None:
+        """Leave out what a baseline holds."""
+        from opscaffold.rules.baseline import split
+
+        self.findings, self.accepted = split(self.findings, known, self.project.root, self.line_of)
+
+    def narrow_to_changes(self, revision: str) -> None:
+        """Keep what is reported on changed lines, or is because of one."""
+        from opscaffold.fs.git import changed_lines
+
+        changed = {
+            path.resolve(): lines
+            for path, lines in changed_lines(self.project.root, revision).items()
+        }
+        none: frozenset[int] = frozenset()
+
+        def touched(finding: Finding) -> bool:
+            for place in (finding.position, *finding.evidence):
+                lines = changed.get(place.path, none)
+                if lines is None or place.line in lines:
+                    return True
+            return False
+
+        self.findings = [finding for finding in self.findings if touched(finding)]
+
+    def fails(self) -> bool:
+        """Whether anything found is more than a note."""
+        return any(finding.severity.value != "info" for finding in self.findings)
+
+    def summary(self) -> str:
+        """Return the counts in words."""
+        from opscaffold.report.text import summary
+
+        ops = len(self.project.ops)
+        read = "1 op read" if ops == 1 else f"{ops} ops read"
+        known = f", {self.accepted} more in the baseline" if self.accepted else ""
+        return f"{summary(self.findings)}{known}; {read}"
+
+    def render(self, output_format: Format, output: Path | None) -> str:
+        """Return the report; for text on a terminal write it, and return nothing."""
+        from opscaffold import __version__
+        from opscaffold.report.concise import render_concise, render_github
+        from opscaffold.report.json import render_json
+        from opscaffold.report.sarif import render_sarif
+        from opscaffold.rules.baseline import fingerprints
+
+        root = self.project.root
+        match output_format:
+            case Format.TEXT:
+                return self._text(output)
+            case Format.CONCISE:
+                return render_concise(self.findings, root)
+            case Format.GITHUB:
+                return render_github(self.findings, root)
+            case Format.JSON:
+                from opscaffold.cli.listing import op_records
+
+                return render_json(
+                    self.findings, root, ops=op_records(self.project), repairs=self._repairs()
+                )
+            case Format.SARIF:
+                return render_sarif(
+                    self.findings,
+                    root,
+                    version=__version__,
+                    rules=_rule_texts(),
+                    fingerprints=fingerprints(self.findings, root, self.line_of),
+                    repairs=self._repairs(),
+                )
+
+    def line_of(self, finding: Finding) -> str:
+        """Return the line that a finding is reported on; empty where there is none."""
+        lines = self._lines_of(finding.position.path)
+        number = finding.position.line
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    def _text(self, output: Path | None) -> str:
+        import shutil
+
+        from opscaffold.report.full import DEFAULT_WIDTH, full_lines, plain, write_styled
+
+        here = output is None
+        width = shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns if here else DEFAULT_WIDTH
+        lines = full_lines(self.findings, self.project.root, self._lines_of, width)
+        lines.append([(self.summary(), "bold")])
+        if not here:
+            return plain(lines)
+        write_styled(lines)
+        return ""
+
+    def _lines_of(self, path: Path) -> list[str]:
+        if path not in self._lines:
+            self._lines[path] = self._read_lines(path)
+        return self._lines[path]
+
+    def _read_lines(self, path: Path) -> list[str]:
+        from opscaffold.fs.text import SourceError, decode
+
+        data = self.project.read(path)
+        if data is None:
+            return []
+        try:
+            text = decode(data, path).text
+        except SourceError:
+            text = data.decode("utf-8", "replace")
+        return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    def _repairs(self) -> dict[Finding, Repair]:
+        from opscaffold.rules.check import repair_of
+
+        repairs: dict[Finding, Repair] = {}
+        for finding in self.findings:
+            match repair_of(finding):
+                case "safe":
+                    repairs[finding] = "safe"
+                case "unsafe":
+                    repairs[finding] = "unsafe"
+        return repairs
+
+
+def _rule_texts() -> list[RuleText]:
+    from opscaffold.report.sarif import RuleText
+    from opscaffold.rules.selection import everything
+
+    return [RuleText(r.code, r.name, r.severity, r.summary, r.why, r.remedy) for r in everything()]
+
+
+def _list_ops(project: Project, output_format: Format, output: Path | None) -> int:
+    from opscaffold.cli.listing import op_records
+    from opscaffold.report.json import render_json
+    from opscaffold.report.ops import render_ops
+    from opscaffold.report.text import render_text
+    from opscaffold.rules.notices import unreadable
+
+    records = op_records(project)
+    unread = [unreadable(p) for p in project.problems if p.path in project.selected]
+    if output_format is Format.JSON:
+        text = render_json(unread, project.root, ops=records)
+    else:
+        text = render_ops(records, project.root)
+        typer.echo(render_text(unread, project.root), err=True, nl=False)
+    _write(text, output)
+    return OK
+
+
+def _write(text: str, output: Path | None) -> None:
+    from opscaffold.fs.atomic import write_atomically
+
+    if output is not None:
+        write_atomically(output, text.encode("utf-8", "backslashreplace"))
+    elif text:
+        sys.stdout.write(text)
+
+
+def _read_baseline(path: Path) -> Baseline:
+    from opscaffold.errors import UserError
+    from opscaffold.rules.baseline import parse
+
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file; make it with --write-baseline") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is no baseline: it is not valid UTF-8") from None
+    return parse(text, str(path))
+
+
+def _write_baseline(report: _Report, path: Path) -> int:
+    from opscaffold.fs.atomic import write_atomically
+    from opscaffold.rules.baseline import baseline_of, dump
+
+    known = baseline_of(report.findings, report.project.root, report.line_of)
+    write_atomically(path, dump(known).encode("utf-8", "backslashreplace"))
+    number = sum(known.entries.values())
+    typer.echo(f"{number} {'finding' if number == 1 else 'findings'} written to {path}", err=True)
+    return OK
