@@ -73,6 +73,7 @@ class Calls(Expressions):
         """The effect and result of an ``out=`` argument, which may be None."""
         target = self.value(expr, env)
         if target.null is True:
+            self.trace.absent_outs.add(expr)
             return new
         for part in target.items or (target,):
             self.emit(Effect.WRITE, part, node, env)

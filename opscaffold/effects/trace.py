@@ -71,7 +71,8 @@ class Trace:
 
     ``tests`` holds, for each truth tested, the answers met (None: unknown); ``chosen`` likewise,
     for each ``a or b``, whether the left operand was the result. ``nulls`` records the nullness
-    of expressions that were asked about.
+    of expressions that were asked about. ``absent_outs`` are the arguments of ``out=`` of torch
+    functions that were None at some time.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -79,6 +80,7 @@ class Trace:
     tests: dict[ast.expr, set[bool | None]] = field(default_factory=dict)
     chosen: dict[ast.BoolOp, set[bool | None]] = field(default_factory=dict)
     nulls: dict[ast.expr, set[bool | None]] = field(default_factory=dict)
+    absent_outs: set[ast.expr] = field(default_factory=set)
 
     def decided(self) -> dict[ast.expr, bool]:
         """The tests that came out one way every time."""

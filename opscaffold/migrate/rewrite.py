@@ -9,10 +9,11 @@ from typing import Any
 import libcst as cst
 
 from opscaffold.migrate.edits import CallEdit, CallForm, FileEdits, ImportEdit
-from opscaffold.migrate.sequences import insert_after, remove_at
+from opscaffold.migrate.sequences import comments_of, insert_after, remove_at
 from opscaffold.migrate.syntax import Key, Syntax, code_of
 
 _WIDTH = 88
+_NO_SEMICOLON = cst.MaybeSentinel.DEFAULT
 _NO_SPACE = cst.SimpleWhitespace("")
 _PLAIN_EQUAL = cst.AssignEqual(_NO_SPACE, _NO_SPACE)
 
@@ -67,12 +68,19 @@ class _Rewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> Any:
-        """A conditional whose result nobody takes reads better as an ``if``."""
+        """A conditional whose result nobody takes reads better as an ``if``.
+
+        A name appended to ``__all__`` is followed by the new name.
+        """
         match original_node.body, updated_node.body:
             case [cst.Expr(value=cst.Call() as call)], [cst.Expr(value=cst.IfExp() as choice)]:
                 edit = self.edits.calls.get(self.key(call))
                 if edit is not None and edit.form is CallForm.EITHER:
                     return _as_statement(updated_node, choice)
+            case [cst.Expr(value=cst.Call(args=[cst.Arg(cst.SimpleString() as literal)]))], _:
+                added = self.edits.exports.get(self.key(literal), [])
+                more = [_appended(updated_node, name) for name in added]
+                return cst.FlattenSentinel([updated_node, *more]) if more else updated_node
         return updated_node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
@@ -113,6 +121,19 @@ class _Rewriter(cst.CSTTransformer):
                 text = f"{value.prefix}{value.quote}{name}{value.quote}"
                 elements = insert_after(elements, index, cst.Element(cst.SimpleString(text)))
         return updated.with_changes(elements=elements)
+
+
+def _appended(line: cst.SimpleStatementLine, name: str) -> cst.SimpleStatementLine:
+    """``__all__.append(...)`` once more, of another name."""
+    expr = cst.ensure_type(line.body[0], cst.Expr)
+    call = cst.ensure_type(expr.value, cst.Call)
+    literal = cst.ensure_type(call.args[0].value, cst.SimpleString)
+    text = f"{literal.prefix}{literal.quote}{name}{literal.quote}"
+    arg = call.args[0].with_changes(value=literal.with_changes(value=text))
+    again = expr.with_changes(value=call.with_changes(args=[arg]), semicolon=_NO_SEMICOLON)
+    return line.with_changes(
+        body=[again], leading_lines=(), trailing_whitespace=cst.TrailingWhitespace()
+    )
 
 
 def _import_alias(edit: ImportEdit) -> cst.ImportAlias:
@@ -173,7 +194,24 @@ def _bare(call: cst.Call) -> cst.Call:
 
 
 def _fresh(call: cst.Call, edit: CallEdit) -> cst.Call:
-    return call.with_changes(args=remove_at(call.args, edit.argument))
+    args, space = remove_at(call.args, edit.argument), call.whitespace_before_args
+    old = call.args[edit.argument].comma
+    if edit.argument == 0 and args and isinstance(old, cst.Comma):
+        # What stands above the second argument stands above the first now.
+        following = old.whitespace_after
+        lines = getattr(following, "empty_lines", ())
+        if isinstance(space, cst.ParenthesizedWhitespace):
+            space = space.with_changes(empty_lines=lines)
+    return call.with_changes(args=args, whitespace_before_args=space)
+
+
+def _is_commented(call: cst.Call, index: int) -> bool:
+    """Whether comments stand with an argument, which would have to move with it."""
+    space = call.whitespace_before_args
+    above = isinstance(space, cst.ParenthesizedWhitespace) and any(
+        line.comment for line in space.empty_lines
+    )
+    return comments_of(call.args, index) or (index == 0 and above)
 
 
 def _given(call: cst.Call, edit: CallEdit, buffer: cst.BaseExpression) -> cst.Call:
@@ -182,7 +220,7 @@ def _given(call: cst.Call, edit: CallEdit, buffer: cst.BaseExpression) -> cst.Ca
     old = args[edit.argument]
     if old.keyword is not None:
         args = [*args[: edit.argument], old.with_changes(value=buffer), *args[edit.argument + 1 :]]
-    elif edit.in_order:
+    elif edit.in_order or _is_commented(call, edit.argument):
         named = [
             arg.with_changes(keyword=cst.Name(name), equal=_PLAIN_EQUAL)
             for arg, name in zip(args[edit.argument + 1 :], edit.keywords, strict=False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from opscaffold.migrate.sequences import append, remove_at
+from opscaffold.migrate.sequences import append, lines_above, remove_at, without_lines_below
 from opscaffold.migrate.syntax import code_of
 
 
@@ -60,13 +60,14 @@ def with_keyword_out(parameters: cst.Parameters, name: str) -> cst.Parameters:
         rest = _dropped(parameters.kwonly_params, name)
         return parameters.with_changes(kwonly_params=append(rest, out))
     was_last = parameters.params[-1].name.value == name and not parameters.kwonly_params
-    separator = _separator(parameters)
+    index = _index(parameters.params, name)
+    # The comments above it stay above it, behind the star.
+    separator = _with_lines(_separator(parameters), lines_above(parameters.params, index or 0))
     if was_last:
         # Its comma and comment stay with it; the star takes the place in front of it.
         star = cst.ParamStar(comma=separator)
-        return parameters.with_changes(
-            params=parameters.params[:-1], star_arg=star, kwonly_params=[out]
-        )
+        before = without_lines_below(parameters.params[:-1])
+        return parameters.with_changes(params=before, star_arg=star, kwonly_params=[out])
     rest = _dropped(parameters.params, name)
     parameters = parameters.with_changes(params=rest)
     if parameters.kwonly_params:
@@ -74,6 +75,13 @@ def with_keyword_out(parameters: cst.Parameters, name: str) -> cst.Parameters:
     placed = append(rest, out)
     star = cst.ParamStar(comma=separator)
     return parameters.with_changes(params=placed[:-1], star_arg=star, kwonly_params=[placed[-1]])
+
+
+def _with_lines(comma: cst.Comma, lines: Sequence[cst.EmptyLine]) -> cst.Comma:
+    space = comma.whitespace_after
+    if not isinstance(space, cst.ParenthesizedWhitespace):
+        return comma
+    return comma.with_changes(whitespace_after=space.with_changes(empty_lines=lines))
 
 
 def _separator(parameters: cst.Parameters) -> cst.Comma:

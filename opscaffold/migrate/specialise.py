@@ -19,9 +19,10 @@ class Specialiser(cst.CSTTransformer):
     """Replaces decided tests by their outcome.
 
     ``decided`` maps the span of a test to its outcome, ``chosen`` the span of an ``a or b`` to
-    whether ``a`` is the result, ``nones`` are the spans of names that stand for None. Branches
-    not taken go, with the comments inside them; branches taken are dedented in place, with the
-    comments around their test.
+    whether ``a`` is the result, ``nones`` are the spans of names that stand for None, and
+    ``absent`` those of them that are passed to torch as ``out=``. Branches not taken go, with the
+    comments inside them; branches taken are dedented in place, with the comments around their
+    test.
     """
 
     def __init__(
@@ -30,9 +31,11 @@ class Specialiser(cst.CSTTransformer):
         decided: Mapping[Key, bool],
         chosen: Mapping[Key, bool],
         nones: AbstractSet[Key] = frozenset(),
+        absent: AbstractSet[Key] = frozenset(),
     ) -> None:
         super().__init__()
         self.nones = nones
+        self.absent = absent
         self.spans = spans
         self.decided = decided
         self.chosen = chosen
@@ -125,10 +128,10 @@ class Specialiser(cst.CSTTransformer):
         return updated_node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        """``out=None`` is what leaving ``out=`` out means, to PyTorch and to ops of a project."""
+        """``out=None`` is what leaving ``out=`` out means, to PyTorch."""
         for index, arg in enumerate(original_node.args):
             key = self.spans.get(arg.value, (-1, -1))
-            if arg.keyword is not None and arg.keyword.value == "out" and key in self.nones:
+            if arg.keyword is not None and arg.keyword.value == "out" and key in self.absent:
                 return updated_node.with_changes(args=remove_at(updated_node.args, index))
         return updated_node
 

@@ -91,7 +91,8 @@ def specialised(syntax: Syntax, node: cst.CSTNode, trace: Trace, other: Trace) -
         for n, answers in trace.nulls.items()
         if answers == {True} and other.nulls.get(n) != answers
     }
-    result = node.visit(Specialiser(syntax.spans, decided, chosen, nones))
+    absent = {syntax.key(n) for n in trace.absent_outs} & nones
+    result = node.visit(Specialiser(syntax.spans, decided, chosen, nones, absent))
     if not isinstance(result, cst.CSTNode):
         raise TypeError("specialising removed the node itself")
     return result
