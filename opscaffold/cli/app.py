@@ -18,6 +18,7 @@ from typer.main import get_command
 
 from opscaffold import __version__
 from opscaffold.cli.check import check
+from opscaffold.cli.explain import explain
 from opscaffold.cli.migrate import migrate
 from opscaffold.cli.new import new
 from opscaffold.errors import UserError
@@ -74,6 +75,7 @@ def root(
 app.command()(new)
 app.command()(check)
 app.command()(migrate)
+app.command()(explain)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

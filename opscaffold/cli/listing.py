@@ -6,7 +6,8 @@ import ast
 
 from opscaffold.contract.printer import format_schema
 from opscaffold.report.ops import KernelRecord, OpRecord, Place
-from opscaffold.rules.listing import contract_of, kernels_of, kind_of
+from opscaffold.rules.contracts import contract_of
+from opscaffold.rules.listing import kernels_of, kind_of
 from opscaffold.source.model import Op, Registration
 from opscaffold.source.project import Project
 

@@ -31,7 +31,10 @@ def migrate(
     ] = None,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(help="A git-ignore pattern of files to leave out; may be repeated."),
+        typer.Option(
+            help="A git-ignore pattern of files to leave out; replaces `exclude` of the "
+            "configuration. May be repeated."
+        ),
     ] = None,
 ) -> int:
     """Split maybe-out ops into a functional and an out= op, with all their call sites.
@@ -41,10 +44,12 @@ def migrate(
 
     Exit codes: 0 done, 1 breaches remain (or, with --check, something would change), 2 usage.
     """
+    from opscaffold.config.load import load_config
     from opscaffold.errors import UserError
     from opscaffold.fs.atomic import write_all
     from opscaffold.migrate.engine import migrate as plan
     from opscaffold.report.diff import unified_diff, write_diff
+    from opscaffold.source.files import find_root
 
     if write and check:
         raise UserError("--write and --check exclude each other: choose one")
@@ -52,7 +57,9 @@ def migrate(
     for path in [*chosen, *([root] if root else [])]:
         if not path.exists():
             raise UserError(f"{path}: there is no such file or directory")
-    result = plan(chosen, root=root, exclude=exclude or ())
+    root = (root if root is not None else find_root(chosen)).resolve()
+    config = load_config(root)
+    result = plan(chosen, root=root, exclude=config.excluded(exclude), registrars=config.registrars)
     if write:
         _refuse_dirty(result, allow_dirty=allow_dirty)
         write_all(dict(result.changes))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opscaffold.config.model import Registrar
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.migrate.bindings import Syntaxes
 from opscaffold.migrate.documents import Example, Snippet, collect, read_document, splice
@@ -17,14 +18,13 @@ from opscaffold.migrate.rewrite import rewrite
 from opscaffold.rules.base import position
 from opscaffold.rules.catalog import apply_rules
 from opscaffold.rules.maybe_out import RULE as MAYBE_OUT
+from opscaffold.rules.notices import unreadable
 from opscaffold.rules.optional_side_output import RULE as SIDE_OUTPUT
 from opscaffold.source.files import find_documents, find_root
-from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project, load_project
 
 _REPAIRED = (MAYBE_OUT, SIDE_OUTPUT)
-_READ_CODE, _READ_NAME = "OPS001", "unreadable"
 
 
 @dataclass(slots=True)
@@ -48,6 +48,7 @@ def migrate(
     *,
     root: Path | None = None,
     exclude: Sequence[str] = (),
+    registrars: Sequence[Registrar] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Migration:
     """Plan the migration of all ops defined in ``paths``; nothing is written.
@@ -59,7 +60,7 @@ def migrate(
     """
     withdrawn: dict[str, Finding] = {}
     while True:
-        run = _Run(paths, root, exclude, withdrawn, progress)
+        run = _Run(paths, root, exclude, registrars, withdrawn, progress)
         if run.to_the_end():
             return run.result()
 
@@ -72,11 +73,12 @@ class _Run:
         paths: Sequence[Path],
         root: Path | None,
         exclude: Sequence[str],
+        registrars: Sequence[Registrar],
         withdrawn: dict[str, Finding],
         progress: Callable[[str], None],
     ) -> None:
         self.paths, self.exclude, self.withdrawn = paths, exclude, withdrawn
-        self.progress = progress
+        self.progress, self.registrars = progress, registrars
         self.root = root if root is not None else find_root(paths)
         self.documents = find_documents([self.root], self.root, exclude=exclude)
         self.overlay: dict[Path, bytes] = {}
@@ -86,7 +88,8 @@ class _Run:
         self.ops = len(self.project.ops)
 
     def _load(self, more: dict[Path, bytes] | None = None) -> Project:
-        return load_project(self.paths, self.root, self.exclude, self.overlay | (more or {}))
+        overlay = self.overlay | (more or {})
+        return load_project(self.paths, self.root, self.exclude, overlay, self.registrars)
 
     def to_the_end(self) -> bool:
         """Go round until nothing more can be done; False where an op was withdrawn."""
@@ -106,7 +109,7 @@ class _Run:
     def result(self) -> Migration:
         """What the run came to."""
         migration = Migration(self.project.root, ops=self.ops, plans=self.plans)
-        unreadable = [_unreadable(problem) for problem in self.project.problems]
+        unreadable = [unreadable(problem) for problem in self.project.problems]
         migration.findings = [*self.findings, *self.withdrawn.values(), *unreadable]
         migration.notes = [note for plan in self.plans for note in plan.notes]
         for path, new in sorted(self.overlay.items()):
@@ -254,14 +257,3 @@ def _place(refused: Refused, reason: RefusalError) -> Position:
     module = reason.where if isinstance(reason.where, Module) else refused.module
     node = reason.node if reason.node is not None else refused.node
     return position(module, node)
-
-
-def _unreadable(problem: Problem) -> Finding:
-    return Finding(
-        _READ_CODE,
-        _READ_NAME,
-        Severity.WARNING,
-        Position(problem.path, problem.line, problem.column),
-        f"this file {problem.message}, so what it does with ops is not known",
-        remedy="mend or exclude it",
-    )
