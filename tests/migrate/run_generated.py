@@ -1,0 +1,58 @@
+"""Run generated and migrated modules in one process; print what went wrong as JSON.
+
+Called as ``run_generated.py DIRECTORY``, which holds ``specs.json`` and the modules it names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+UTILS = ("test_schema", "test_faketensor")
+X = torch.arange(6.0).reshape(2, 3) - 2
+
+
+def expected(spec: dict[str, Any]) -> torch.Tensor:
+    return X * spec["factor"] + 1
+
+
+def check(spec: dict[str, Any]) -> None:
+    module = importlib.import_module(spec["module"])
+    want, name = expected(spec), spec["buffer"]
+    torch.testing.assert_close(module.fresh(X), want)
+    for value in (float("nan"), 5.0):
+        for function in (module.into, module.either):
+            buffer = torch.full_like(X, value)
+            assert function(X, buffer) is buffer
+            torch.testing.assert_close(buffer, want)
+    torch.testing.assert_close(module.either(X, None), want)
+    namespace, _, op = spec["op"].partition("::")
+    functional = getattr(getattr(torch.ops, namespace), op).default
+    out = getattr(getattr(torch.ops, namespace), f"{op}_out").default
+    assert not functional._schema.is_mutable
+    assert torch.Tag.out in out.tags
+    args = (X, spec["factor"])
+    torch.library.opcheck(functional, args, test_utils=UTILS)
+    torch.library.opcheck(out, args, {name: torch.full_like(X, 3.0)}, test_utils=UTILS)
+
+
+def main() -> None:
+    directory = Path(sys.argv[1])
+    sys.path.insert(0, str(directory))
+    faults = {}
+    for spec in json.loads((directory / "specs.json").read_text("utf-8")):
+        try:
+            check(spec)
+        except Exception:
+            faults[spec["module"]] = traceback.format_exc()
+    print("\n" + json.dumps(faults))
+
+
+if __name__ == "__main__":
+    main()
