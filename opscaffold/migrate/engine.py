@@ -109,8 +109,8 @@ class _Run:
     def result(self) -> Migration:
         """What the run came to."""
         migration = Migration(self.project.root, ops=self.ops, plans=self.plans)
-        unreadable = [unreadable(problem) for problem in self.project.problems]
-        migration.findings = [*self.findings, *self.withdrawn.values(), *unreadable]
+        unread = [unreadable(problem) for problem in self.project.problems]
+        migration.findings = [*self.findings, *self.withdrawn.values(), *unread]
         migration.notes = [note for plan in self.plans for note in plan.notes]
         for path, new in sorted(self.overlay.items()):
             old = path.read_bytes()
