@@ -1,0 +1,109 @@
+"""The ops that one OpSpec registers: one, or the three of a family, as torch_min allows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from opscaffold.contract.derive import (
+    as_inferred,
+    functional_of,
+    inplace_of,
+    mutable_of,
+    out_of,
+)
+from opscaffold.contract.model import Kind, OpContract, Parameter
+from opscaffold.contract.printer import format_schema
+from opscaffold.contract.releases import Version, supports_tags
+from opscaffold.scaffold.arguments import Argument, arguments_of
+from opscaffold.scaffold.spec import OpSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One op. ``contract`` is what callers see; ``registered`` is what PyTorch is told.
+
+    The two differ below the first torch release with tags: an in-place or out= op is then
+    registered as a mutable one that returns nothing, with its buffers in the middle.
+    """
+
+    kind: Kind
+    contract: OpContract
+    registered: OpContract
+
+    @property
+    def name(self) -> str:
+        """The public function's name."""
+        return self.contract.name
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the public function."""
+        return arguments_of(self.contract)
+
+    @property
+    def written(self) -> tuple[Argument, ...]:
+        """The arguments that the op writes."""
+        return tuple(a for a in self.arguments if a.parameter.mutated)
+
+    @property
+    def reads(self) -> tuple[Argument, ...]:
+        """The arguments whose contents count: all but the buffers of an out= op."""
+        out = self.kind is Kind.OUT
+        return tuple(a for a in self.arguments if not (out and a.parameter.mutated))
+
+    @property
+    def schema(self) -> str:
+        """The schema as PyTorch infers it."""
+        return format_schema(as_inferred(self.registered))
+
+    @property
+    def tag(self) -> str:
+        """The tag it is registered with, as an expression, or nothing."""
+        names = {Kind.INPLACE: "torch.Tag.inplace", Kind.OUT: "torch.Tag.out"}
+        return names.get(self.kind, "") if self.registered.tags else ""
+
+    @property
+    def overload(self) -> str:
+        """The registered op as an attribute of ``torch.ops``."""
+        c = self.registered
+        return f"torch.ops.{c.namespace}.{c.name}.{c.overload or 'default'}"
+
+
+def forms_of(op: OpSpec, torch_min: Version) -> tuple[Form, ...]:
+    """Every op of the spec: the functional one of a family first, then in-place and out=.
+
+    Raises DerivationError where a contract has no form of that kind.
+    """
+    contracts = [op.contract]
+    if op.family:
+        contracts += [inplace_of(op.contract), out_of(op.contract)]
+    tagged = supports_tags(torch_min)
+    return tuple(Form(c.kind, c, c if tagged else _untagged(c)) for c in contracts)
+
+
+def _untagged(contract: OpContract) -> OpContract:
+    if contract.kind is Kind.INPLACE:
+        return as_inferred(replace(contract, returns=(), tags=frozenset()))
+    if contract.kind is not Kind.OUT:
+        return contract
+    buffers = [p.name for p in contract.parameters if p.mutated]
+    # Without the tag no Tensor can be keyword-only, read or written.
+    given = _positional_tensors([p for p in contract.parameters if not p.mutated])
+    functional = functional_of(contract, name=contract.name.rstrip("_") or contract.name)
+    functional = replace(functional, parameters=given)
+    return mutable_of(functional, buffers, name=contract.name)
+
+
+def _positional_tensors(parameters: list[Parameter]) -> tuple[Parameter, ...]:
+    moved = [
+        replace(p, kw_only=False)
+        for p in parameters
+        if p.kw_only and p.is_tensor_like and p.default is None
+    ]
+    kept = [p for p in parameters if p.name not in {m.name for m in moved}]
+    at = next((i for i, p in enumerate(kept) if p.kw_only or p.default is not None), len(kept))
+    ordered = [*kept[:at], *moved, *kept[at:]]
+    late = [replace(p, kw_only=False) for p in ordered if p.kw_only and p.is_tensor_like]
+    plain = [p for p in ordered if not p.kw_only]
+    rest = [p for p in ordered if p.kw_only and not p.is_tensor_like]
+    return (*plain, *late, *rest)

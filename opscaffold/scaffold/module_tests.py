@@ -1,0 +1,219 @@
+"""The test module of one op or family: which checks it makes, and the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opscaffold.contract.model import BaseType, Kind
+from opscaffold.scaffold.arguments import returns_tensor
+from opscaffold.scaffold.forms import Form
+from opscaffold.scaffold.layout import Group, Layout, natural_key, quote
+from opscaffold.scaffold.op_context import Function, Lines, OpBuilder, reference_lines
+from opscaffold.scaffold.spec import FakeMode
+
+_SUFFIXES = {
+    Kind.FUNCTIONAL: "functional",
+    Kind.INPLACE: "inplace",
+    Kind.OUT: "out",
+    Kind.MUTABLE: "mutable",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleTests:
+    """What the template of a test module reads."""
+
+    imports: Lines
+    reference_does: str
+    reference_head: Lines
+    reference_body: Lines
+    functions: tuple[Function, ...]
+
+
+def tests_of(builder: OpBuilder) -> ModuleTests:
+    """The tests of one module."""
+    head, body = reference_lines(builder)
+    functions: list[Function] = []
+    for form in builder.forms:
+        functions += _FormTests(builder, form).functions()
+    kind = builder.first.kind
+    does = {
+        Kind.FUNCTIONAL: "returned",
+        Kind.INPLACE: "written",
+        Kind.OUT: "written",
+        Kind.MUTABLE: "written, then what is returned" if builder.fresh else "written",
+    }[kind]
+    return ModuleTests(_imports(builder), does, head, body, tuple(functions))
+
+
+def _imports(builder: OpBuilder) -> Lines:
+    lines: Lines = []
+    lists = any(a.is_list for a in builder.placeholder.numbers)
+    if builder.names.sum_is_hidden and lists:
+        lines.append(f"from builtins import sum as {builder.names.sum}")
+    lines += ["from typing import Any", ""]
+    module, checks = builder.package.module, builder.names["checks"]
+    own = {module: f"import {module}", "opscaffold_checks": f"import opscaffold_checks as {checks}"}
+    first_party = [own[name] for name in sorted(own, key=natural_key)]
+    tensor = any(a.is_tensor for a in builder.placeholder.reads)
+    return [
+        *lines,
+        "import torch",
+        *(["from torch import Tensor"] if tensor else []),
+        "",
+        *first_party,
+    ]
+
+
+class _FormTests:
+    def __init__(self, builder: OpBuilder, form: Form) -> None:
+        self.builder = builder
+        self.form = form
+        self.layout: Layout = builder.layout
+        self.checks = builder.names["checks"]
+        self.module = builder.package.module
+        self.function = f"{self.module}.{form.name}"
+        self.qualname = quote(form.registered.qualname)
+        self.written = [a.name for a in form.written]
+        names = tuple(quote(n) for n in self.written)
+        self.writes = Group("(", names, ")", lone_comma=len(names) == 1)
+        self.reference = builder.names["_reference"]
+
+    def functions(self) -> list[Function]:
+        form, returns = self.form, self.form.contract.returns
+        functional = form.kind is Kind.FUNCTIONAL
+        writing = form.kind in (Kind.INPLACE, Kind.OUT)
+        tensors = any(a.is_tensor for a in form.arguments)
+        fresh = not writing and any(returns_tensor(r) for r in returns)
+        op = form.overload
+        found = [
+            self._once("schema", "documents_its_schema", [op, quote(self._path())]),
+            self._each("opcheck", "opcheck", [op, "case"]),
+            self._each("numbers", "agrees", [self.function, self.reference, "case", self.writes]),
+        ]
+        if fresh:
+            found.append(self._each("memory", "returns_fresh", [self.function, "case"]))
+        found += self._compilation()
+        if functional:
+            found.append(self._first("export", "exports", [self.function, op, "case"]))
+            found += self._differentiation(tensors=tensors)
+        elif tensors:
+            found += [
+                self._first("lost_gradients", "refuses_lost_gradients", [self.function, "case"]),
+                self._first("forward_mode", "refuses_forward_mode", [self.function, "case"]),
+            ]
+        if writing:
+            found += self._identity()
+        if form.kind is Kind.OUT:
+            found += self._buffers()
+        if len(self.builder.forms) > 1 and writing:
+            found += self._family()
+        return found
+
+    def _path(self) -> str:
+        return f"{self.module}.ops.{self.builder.first.name.lower()}"
+
+    def _compilation(self) -> list[Function]:
+        returns = self.form.contract.returns
+        numbers = [r.type for r in returns if not returns_tensor(r)]
+        arguments: list[str | Group] = [self.function, "case"]
+        if self.written:
+            arguments.append(self.writes)
+        # A lone number cannot be traced into one graph.
+        whole = [] if not numbers or len(returns) > 1 else ["fullgraph=False"]
+        found = [self._each("compiled", "compiles", [*arguments, *whole])]
+        # Inductor knows no op that returns a float (torch 2.13).
+        if not any(isinstance(t, BaseType) and t.name in ("float", "Scalar") for t in numbers):
+            inductor = ['backend="inductor"', *whole]
+            found.append(self._first("inductor", "compiles", [*arguments, *inductor]))
+        return found
+
+    def _differentiation(self, *, tensors: bool) -> list[Function]:
+        found: list[Function] = []
+        if self.builder.op.autograd:
+            found += [
+                self._each(
+                    "opcheck_with_grad",
+                    "opcheck_with_grad",
+                    [self.form.overload, "case"],
+                    "floating",
+                ),
+                self._each("gradients", "gradients", [self.function, "case"], "double"),
+            ]
+        if tensors:
+            found.append(
+                self._first("forward_mode", "refuses_forward_mode", [self.function, "case"])
+            )
+        return found
+
+    def _identity(self) -> list[Function]:
+        arguments = [self.function, "case", self.writes]
+        return [
+            self._first("identity", "returns_what_it_wrote", arguments),
+            self._first("result", "is_updated_through_its_result", arguments),
+        ]
+
+    def _buffers(self) -> list[Function]:
+        placeholder = self.builder.placeholder
+        arguments: list[str | Group] = [self.function, "case", self.writes]
+        known = placeholder.like or placeholder.dtype_argument
+        wrong = [] if known else ["dtypes=False"]
+        return [
+            self._each("prefilled", "fills_any_buffer", arguments),
+            self._first("wrong_buffers", "refuses_wrong_buffers", [*arguments, *wrong]),
+        ]
+
+    def _family(self) -> list[Function]:
+        functional = f"{self.module}.{self.builder.first.name}"
+        first = quote(self.builder.first.arguments[0].name)
+        found = [
+            self._each(
+                "agreement",
+                "writes_the_result_of",
+                [self.function, functional, "case", self.writes],
+            )
+        ]
+        if self.form.kind is Kind.OUT:
+            found.append(
+                self._each(
+                    "input_as_buffer",
+                    "tolerates_an_input_as_buffer",
+                    [self.function, functional, "case", quote(self.written[0]), first],
+                )
+            )
+        elif self._can_grow():
+            found.append(self._first("growth", "refuses_to_grow", [self.function, "case", first]))
+        return found
+
+    def _can_grow(self) -> bool:
+        mode = self.builder.op.fake.mode
+        return mode is FakeMode.BROADCAST and len(self.builder.placeholder.plain) > 1
+
+    def _once(self, name: str, check: str, arguments: list[str | Group]) -> Function:
+        head = self.layout.define(self._name(name), [], "None")
+        return Function(head, self._call(check, arguments))
+
+    def _first(self, name: str, check: str, arguments: list[str | Group]) -> Function:
+        decorator = self.layout.call("@", f"{self.checks}.first_case", [self.qualname], 0)
+        return self._on_case(name, check, arguments, decorator)
+
+    def _each(
+        self, name: str, check: str, arguments: list[str | Group], which: str = ""
+    ) -> Function:
+        picked = [f"{self.checks}.{which}"] if which else []
+        decorator = self.layout.call("@", f"{self.checks}.each_case", [self.qualname, *picked], 0)
+        return self._on_case(name, check, arguments, decorator)
+
+    def _on_case(
+        self, name: str, check: str, arguments: list[str | Group], decorator: Lines
+    ) -> Function:
+        head = self.layout.define(self._name(name), [f"case: {self.checks}.Case"], "None")
+        return Function(head, self._call(check, arguments), decorator=decorator)
+
+    def _name(self, name: str) -> str:
+        suffix = f"{_SUFFIXES[self.form.kind]}_" if len(self.builder.forms) > 1 else ""
+        return f"test_{suffix}{name}"
+
+    def _call(self, check: str, arguments: list[str | Group]) -> Lines:
+        given = [a for a in arguments if not (isinstance(a, Group) and not a.items)]
+        return self.layout.call("", f"{self.checks}.{check}", given)

@@ -1,0 +1,97 @@
+"""The whole package's context: everything that its templates read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from opscaffold.contract.releases import supports_tags
+from opscaffold.scaffold.layout import WIDTHS, Group, Layout, TooWideError, natural_key, quote
+from opscaffold.scaffold.op_context import OpBuilder, OpContext
+from opscaffold.scaffold.sample_context import SampleContext, samples_of
+from opscaffold.scaffold.spec import PackageSpec
+from opscaffold.scaffold.module_tests import ModuleTests, tests_of
+
+Lines = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleContext:
+    """One op or family with its tests and samples."""
+
+    op: OpContext
+    test: ModuleTests
+    samples: tuple[SampleContext, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PackageContext:
+    """The package."""
+
+    name: str
+    module: str
+    namespace: str
+    description: str
+    description_toml: str
+    description_doc: Lines
+    torch_min: str
+    tagged: bool
+    width: int
+    modules: tuple[ModuleContext, ...]
+    imports: Lines
+    exports: Lines
+    sample_table: Lines
+
+
+def build_context(spec: PackageSpec) -> PackageContext:
+    """The context, laid out for the smallest line length that all of it fits.
+
+    Raises NoSizesError where a shape expression fits no sample, DerivationError where a contract
+    lacks a form that the spec asks for.
+    """
+    for width in WIDTHS[:-1]:
+        try:
+            return _build(spec, Layout(width))
+        except TooWideError:
+            continue
+    return _build(spec, Layout(WIDTHS[-1]))
+
+
+def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
+    modules = tuple(
+        _module(OpBuilder(op, spec, layout))
+        for op in sorted(spec.ops, key=lambda op: natural_key(op.contract.name))
+    )
+    imports: Lines = []
+    for module in sorted(modules, key=lambda m: natural_key(m.op.file)):
+        names = [f.form.name for f in module.op.forms]
+        imports += layout.import_from(f"{spec.module}.ops.{module.op.file}", names)
+    names = sorted(f.form.name for m in modules for f in m.op.forms)
+    exports = layout.statement(
+        "__all__ = ", Group("[", tuple(quote(n) for n in names), "]"), depth=0
+    )
+    table = tuple(f"{quote(s.qualname)}: {s.function}" for m in modules for s in m.samples)
+    description = " ".join(spec.description.split()) or f"PyTorch ops in {spec.namespace}."
+    return PackageContext(
+        name=spec.name,
+        module=spec.module,
+        namespace=spec.namespace,
+        description=description,
+        description_toml=json.dumps(description, ensure_ascii=False),
+        description_doc=layout.prose(description.replace("\\", "\\\\").replace('"', '\\"')),
+        torch_min=".".join(map(str, spec.torch_min)),
+        tagged=supports_tags(spec.torch_min),
+        width=layout.width,
+        modules=modules,
+        imports=imports,
+        exports=exports,
+        sample_table=layout.statement(
+            "SAMPLES: dict[str, Callable[[torch.device], Iterator[Sample]]] = ",
+            Group("{", table, "}"),
+            depth=0,
+        ),
+    )
+
+
+def _module(builder: OpBuilder) -> ModuleContext:
+    return ModuleContext(builder.build(), tests_of(builder), tuple(samples_of(builder)))

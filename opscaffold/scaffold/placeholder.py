@@ -1,0 +1,371 @@
+"""The arithmetic that a generated op does until its author replaces it.
+
+It adds up all tensors, each with its own weight, times a factor made of all numbers, and gives
+each output its own multiple of that: two arguments or outputs mixed up never go unnoticed.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from opscaffold.contract.model import OpContract, Return
+from opscaffold.scaffold.arguments import (
+    Argument,
+    Shape,
+    arguments_of,
+    returns_list,
+    returns_tensor,
+)
+from opscaffold.scaffold.layout import Layout
+from opscaffold.scaffold.names import Names
+from opscaffold.scaffold.spec import FakeMode, FakeSpec
+
+# How many tensors the placeholder puts in a list that it returns.
+LIST_LENGTH = 2
+# The size that the placeholder of a dynamic op without tensors "finds".
+DYNAMIC_SIZE = 3
+# The first output is twice the sum, so that writing it is never a no-op.
+FIRST_MULTIPLE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One output: a mutated argument, a buffer or a fresh return, by the name it has in code."""
+
+    name: str
+    multiple: int
+    shape: Shape = Shape.PLAIN
+
+    def multiples(self) -> list[int]:
+        """The multiple of each tensor that is returned under the name."""
+        count = LIST_LENGTH if self.shape is Shape.LIST else 1
+        return [self.multiple + n for n in range(count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """The arithmetic over ``reads``, by the rule ``fake``."""
+
+    reads: tuple[Argument, ...]
+    fake: FakeSpec
+    names: Names
+    layout: Layout
+    # The first buffer of an out= op: it says dtype and device where no input does.
+    buffer: Argument | None = None
+
+    @property
+    def tensors(self) -> tuple[Argument, ...]:
+        """The tensor arguments that are read."""
+        return tuple(a for a in self.reads if a.is_tensor)
+
+    @property
+    def plain(self) -> tuple[Argument, ...]:
+        """Those that are always given and single."""
+        return tuple(a for a in self.tensors if a.is_plain_tensor)
+
+    @property
+    def numbers(self) -> tuple[Argument, ...]:
+        """The arguments that make up the factor."""
+        placing = () if self.like else ("ScalarType", "Device")
+        return tuple(a for a in self.reads if not a.is_tensor and a.base not in placing)
+
+    @property
+    def like(self) -> str:
+        """The tensor whose dtype and device outputs take, as an expression, or nothing."""
+        name = self.fake.like
+        if self.fake.mode is FakeMode.BROADCAST:
+            return self.plain[0].name
+        for argument in self.tensors:
+            if argument.name == name:
+                return f"{name}[0]" if argument.is_list else name
+        return ""
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether outputs follow the inputs element by element, rather than their sums."""
+        return bool(self.like) and self.fake.mode is not FakeMode.EXPRESSION
+
+    @property
+    def value_is_tensor(self) -> bool:
+        """Whether the common value is a Tensor, not a number."""
+        return bool(self.tensors)
+
+    def weight(self, argument: Argument) -> int:
+        """What a tensor counts in the sum."""
+        return 1 + self.tensors.index(argument)
+
+    def value_lines(self) -> list[str]:
+        """Statements that compute the common value; ``value`` names it."""
+        lines = self._total_lines()
+        if self.numbers:
+            lines += self.layout.adding(self.names["factor"], self.factor_terms(), "float")
+        if lines and self.tensors and self.numbers:
+            total, factor = self.total, self.names["factor"]
+            lines += self.layout.line(f"{self.names['value']} = {total} * {factor}")
+        return lines
+
+    @property
+    def total(self) -> str:
+        """The sum of the tensors."""
+        lone = len(self.tensors) == 1 and self.elementwise and not self.tensors[0].is_list
+        return self.tensors[0].name if lone else self.names["total"]
+
+    @property
+    def value(self) -> str:
+        """The common value: sum times factor."""
+        if not self.tensors:
+            return self.names["factor"] if self.numbers else "1.0"
+        return self.names["value"] if self.numbers else self.total
+
+    def factor_terms(self) -> list[str]:
+        """The summands of the factor."""
+        return [
+            weighted(n, self.number(argument, argument.name))
+            for n, argument in enumerate(self.numbers, 1)
+        ]
+
+    def number(self, argument: Argument, name: str) -> str:
+        """A number made of an argument that is no tensor and is called ``name`` in code."""
+        return number_text(argument, name, self.names)
+
+    def selected(self, multiple: int) -> str:
+        """A result whose size only the data tells; ``mask`` says which elements it has."""
+        result = f"{multiple} * {self.value}"
+        if self.like:
+            return f"torch.masked_select({result}, {self.names['mask']}).to({self.dtype_text()})"
+        place = f"dtype={self.dtype_text()}, device={self.device_text()}"
+        size = f"({DYNAMIC_SIZE},)"
+        if self.value_is_tensor:
+            return f"torch.empty({size}, {place}).copy_({result})"
+        return f"torch.full({size}, {result}, {place})"
+
+    def _total_lines(self) -> list[str]:
+        total = self.names["total"]
+        if not self.tensors or self.total != total:
+            return []
+        first: Argument | None = None
+        terms = [weighted(self.weight(a), self._term(a.name)) for a in self.plain]
+        if not terms and self.elementwise:
+            first = next(a for a in self.tensors if self.like == f"{a.name}[0]")
+            terms = [weighted(self.weight(first), self.like)]
+        if not terms:
+            terms = ["torch.zeros(())"]
+        lines = self.layout.adding(total, terms)
+        for argument in self.tensors:
+            if not argument.is_plain_tensor:
+                lines += self._adding(argument, skip_first=argument is first)
+        return lines
+
+    def _adding(self, argument: Argument, *, skip_first: bool) -> list[str]:
+        name, total, item = argument.name, self.names["total"], self.names["item"]
+
+        def add(text: str, depth: int) -> list[str]:
+            term = weighted(self.weight(argument), self._term(text))
+            return self.layout.line(f"{total} = {total} + {term}", depth)
+
+        if argument.shape is Shape.OPTIONAL:
+            return [*self.layout.line(f"if {name} is not None:"), *add(name, 2)]
+        over = f"{name} or []" if argument.shape is Shape.OPTIONAL_LIST else name
+        lines = self.layout.line(f"for {item} in {over}{'[1:]' if skip_first else ''}:")
+        if argument.shape is Shape.GAPPED_LIST:
+            lines += self.layout.line(f"if {item} is not None:", 2)
+            return [*lines, *add(item, 3)]
+        return [*lines, *add(item, 2)]
+
+    def _term(self, text: str) -> str:
+        return text if self.elementwise else f"{text}.sum()"
+
+    def writing_lines(self, targets: Sequence[Target]) -> list[str]:
+        """Statements that fill buffers: arguments, or what was allocated for returns."""
+        write = "copy_" if self.value_is_tensor else "fill_"
+        item = self.names["item"]
+        lines: list[str] = []
+        for target in targets:
+            multiple = f"{target.multiple} * {self.value}"
+            if target.shape is Shape.PLAIN:
+                lines += self.layout.line(f"{target.name}.{write}({multiple})")
+            elif target.shape is Shape.OPTIONAL:
+                lines += self.layout.line(f"if {target.name} is not None:")
+                lines += self.layout.line(f"{target.name}.{write}({multiple})", 2)
+            else:
+                over = (
+                    f"{target.name} or []" if target.shape is Shape.OPTIONAL_LIST else target.name
+                )
+                lines += self.layout.line(f"for {item} in {over}:")
+                lines += self.layout.line(f"{item}.{write}({multiple})", 2)
+        return lines
+
+    def metadata_inputs(self) -> tuple[Argument, ...]:
+        """The arguments that the rule for an output's metadata reads."""
+        wanted = set(words_of(self.fake.shape)) | {self.like.removesuffix("[0]")}
+        if self.fake.mode is FakeMode.BROADCAST:
+            wanted |= {a.name for a in self.plain}
+        if not self.like:
+            wanted |= {a.name for a in (self.dtype_argument, self.device_argument) if a}
+        found = tuple(a for a in self.reads if a.name in wanted)
+        return found if self.like or self.buffer is None else (*found, self.buffer)
+
+    @property
+    def dtype_argument(self) -> Argument | None:
+        """The argument that says the outputs' dtype, where no tensor does."""
+        return next((a for a in self.reads if a.base == "ScalarType"), None)
+
+    @property
+    def device_argument(self) -> Argument | None:
+        """The argument that says where the outputs are, where no tensor does."""
+        return next((a for a in self.reads if a.base == "Device"), None)
+
+    def dtype_text(self) -> str:
+        """The outputs' dtype."""
+        if self.like or self.buffer:
+            return f"{self.like or self._buffer_name}.dtype"
+        return _or_default(self.dtype_argument, "torch.float32")
+
+    def device_text(self) -> str:
+        """The outputs' device."""
+        if self.like or self.buffer:
+            return f"{self.like or self._buffer_name}.device"
+        return _or_default(self.device_argument, 'torch.device("cpu")')
+
+    @property
+    def _buffer_name(self) -> str:
+        return self.buffer.name if self.buffer else ""
+
+    def metadata_lines(self, depth: int = 1) -> tuple[list[str], str, str]:
+        """Statements before it, and the expressions for an output's shape and dtype."""
+        mode, plain = self.fake.mode, [a.name for a in self.plain]
+        if mode is FakeMode.EXPRESSION:
+            return [], tuple_text(self.fake.shape), self.dtype_text()
+        if mode is FakeMode.SAME or len(plain) == 1:
+            return [], f"{self.like}.shape", self.dtype_text()
+        shape, dtype = self.names["shape"], self.names["dtype"]
+        lines = self.layout.call(
+            f"{shape} = ", "torch.broadcast_shapes", [f"{n}.shape" for n in plain], depth
+        )
+        promoted = f"{plain[0]}.dtype"
+        for name in plain[1:]:
+            lines += self.layout.call(
+                f"{dtype} = ", "torch.promote_types", [promoted, f"{name}.dtype"], depth
+            )
+            promoted = dtype
+        return lines, shape, dtype
+
+    def reference_lines(self, mutated: Sequence[Target], fresh: Sequence[Target]) -> list[str]:
+        """The body of a reference that returns a list: what is written, then what is returned."""
+        lines = self.value_lines()
+        mode = self.fake.mode
+        value, layout = self.value, self.layout
+        results: list[str] = []
+        for target in mutated:
+            results.append(self._written(target))
+        shape, dtype = "", ""
+        if fresh and mode is not FakeMode.DYNAMIC:
+            before, shape, dtype = self.metadata_lines()
+            lines += before
+        if fresh and mode is FakeMode.DYNAMIC:
+            shape, dtype = f"({DYNAMIC_SIZE},)", self.dtype_text()
+        for target in fresh:
+            texts = []
+            for multiple in target.multiples():
+                if mode is FakeMode.DYNAMIC and self.like:
+                    texts.append(f"({multiple} * {value})[{self.like} > 0].to({dtype})")
+                elif self.value_is_tensor:
+                    texts.append(f"({multiple} * {value}).to({dtype}).expand({shape})")
+                else:
+                    place = f"dtype={dtype}, device={self.device_text()}"
+                    texts.append(f"torch.full({shape}, {multiple} * {value}, {place})")
+            if target.shape is Shape.LIST:
+                results.append(f"[{', '.join(texts)}]")
+            else:
+                results.append(texts[0])
+        name = self.names["results"]
+        lines += layout.line(f"{name}: list[Any] = []")
+        for result in results:
+            lines += layout.line(f"{name}.append({result})")
+        return lines
+
+    def _written(self, target: Target) -> str:
+        item = self.names["item"]
+        multiple = f"({target.multiple} * {self.value})"
+
+        def one(name: str) -> str:
+            return f"{multiple}.expand({name}.shape).to({name}.dtype)"
+
+        if target.shape is Shape.PLAIN:
+            return one(target.name)
+        if target.shape is Shape.OPTIONAL:
+            return f"None if {target.name} is None else {one(target.name)}"
+        over = f"{target.name} or []" if target.shape is Shape.OPTIONAL_LIST else target.name
+        return f"[{one(item)} for {item} in {over}]"
+
+
+def number_text(argument: Argument, name: str, names: Names) -> str:
+    """A number made of an argument that is no tensor and is called ``name`` in code."""
+    shape = argument.shape
+    if argument.is_list:
+        return (
+            f"{names.sum}({name} or [])" if shape is Shape.OPTIONAL_LIST else f"{names.sum}({name})"
+        )
+    if argument.base == "str":
+        return f'len({name} or "")' if shape is Shape.OPTIONAL else f"len({name})"
+    text = {"ScalarType": f"{name}.itemsize", "Device": f"len({name}.type)"}.get(
+        argument.base, name
+    )
+    if shape is not Shape.OPTIONAL:
+        return text
+    return f"({0 if text != name else 1} if {name} is None else {text})"
+
+
+def number_result(returned: Return, index: int, like: str) -> str:
+    """What a return that is no tensor is: made of metadata alone, so that the fake can say it."""
+    kind = getattr(returned.type, "name", "")
+    if kind == "bool":
+        return f"{like}.dim() > {index}" if like else "True"
+    if kind in ("int", "SymInt"):
+        return f"{like}.dim() + {index + 1}" if like else f"{index + 1}"
+    return f"{like}.dim() + {index}.5" if like else f"{index}.5"
+
+
+def weighted(weight: int, text: str) -> str:
+    """``text``, or ``weight * text``."""
+    return text if weight == 1 else f"{weight} * {text}"
+
+
+def tuple_text(items: Sequence[str]) -> str:
+    """A tuple of any length."""
+    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+
+
+def words_of(expressions: Sequence[str]) -> list[str]:
+    """The names that stand by themselves or before a dot in expressions."""
+    return [
+        node.id
+        for text in expressions
+        for node in ast.walk(ast.parse(text, mode="eval"))
+        if isinstance(node, ast.Name)
+    ]
+
+
+def _or_default(argument: Argument | None, default: str) -> str:
+    if argument is None:
+        return default
+    return f"{argument.name} or {default}" if argument.shape is Shape.OPTIONAL else argument.name
+
+
+def mutated_targets(contract: OpContract, first: int = FIRST_MULTIPLE) -> list[Target]:
+    """The mutated arguments of a contract as targets."""
+    written = [a for a in arguments_of(contract) if a.parameter.mutated]
+    return [Target(a.name, first + n, a.shape) for n, a in enumerate(written)]
+
+
+def fresh_targets(returns: Sequence[Return], names: Sequence[str], first: int) -> list[Target]:
+    """The tensors returned, by the given names; a list takes several multiples."""
+    found: list[Target] = []
+    for name, returned in zip(names, returns, strict=True):
+        if not returns_tensor(returned):
+            continue
+        found.append(Target(name, first, Shape.LIST if returns_list(returned) else Shape.PLAIN))
+        first += LIST_LENGTH if returns_list(returned) else 1
+    return found

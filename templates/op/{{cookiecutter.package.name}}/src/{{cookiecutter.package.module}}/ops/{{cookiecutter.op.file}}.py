@@ -1,0 +1,60 @@
+{%- set op = cookiecutter.op -%}
+"""{{ op.title }}
+
+Schema:
+{{ op.doc | join("\n") }}
+"""
+
+{{ op.imports | join("\n") }}
+
+{{ op.exports | join("\n") }}
+{% if op.metadata %}
+
+
+{{ op.metadata.head | join("\n") }}
+    """Shape, dtype and device of a result: one rule for kernel, fake kernel and buffers."""
+{{ op.metadata.body | join("\n") }}
+{% endif %}
+
+
+{{ op.kernel.head | join("\n") }}
+    """{{ op.kernel_does }}"""
+    # >>> Replace this placeholder with your kernel.
+{{ op.kernel.body | join("\n") }}
+    # <<< Replace up to here.
+{% for form in op.forms %}
+
+
+{{ form.registration.decorator | join("\n") }}
+{{ form.registration.head | join("\n") }}
+{{ form.registration.body | join("\n") }}
+{% if form.fake %}
+
+
+{{ form.fake.decorator | join("\n") }}
+{{ form.fake.head | join("\n") }}
+{{ form.fake.body | join("\n") }}
+{% endif %}
+{% if form.autograd %}
+
+
+{{ form.autograd.setup_head | join("\n") }}
+{{ form.autograd.setup_body | join("\n") }}
+
+
+{{ form.autograd.backward_head | join("\n") }}
+    # >>> Replace this together with the kernel: it is its derivative.
+{{ form.autograd.backward_body | join("\n") }}
+    # <<< Replace up to here.
+
+
+{{ form.autograd.register | join("\n") }}
+{% endif %}
+{% endfor %}
+{% for form in op.forms %}
+
+
+{{ form.public.head | join("\n") }}
+{{ form.public.doc | join("\n") }}
+{{ form.public.body | join("\n") }}
+{% endfor %}

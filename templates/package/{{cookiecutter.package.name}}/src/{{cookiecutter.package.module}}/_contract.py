@@ -1,0 +1,70 @@
+"""What the contracts of the ops need and PyTorch does not check."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+# PyTorch gives these no types.
+_broadcast_shapes: Any = torch.broadcast_shapes
+_unpack_dual: Any = forward_ad.unpack_dual
+
+
+def broadcast_metadata(*tensors: Tensor) -> tuple[Sequence[int], torch.dtype, torch.device]:
+    """The shape to which tensors broadcast, the dtype to which they promote, and their device."""
+    shape: Sequence[int] = _broadcast_shapes(*[tensor.shape for tensor in tensors])
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return shape, dtype, tensors[0].device
+
+
+def empty_result(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A contiguous tensor for a kernel to fill, or for a fake kernel to return."""
+    return torch.empty(shape, dtype=dtype, device=device)
+
+
+def check_buffer(
+    op: str,
+    name: str,
+    buffer: Tensor,
+    shape: Sequence[int],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> None:
+    """Raise ValueError for a tensor that cannot take the result.
+
+    Nothing else would: PyTorch resizes or casts where the kernel lets it.
+    """
+    if tuple(buffer.shape) != tuple(shape):
+        found, wanted = tuple(buffer.shape), tuple(shape)
+        raise ValueError(f"{op}: {name} has shape {found}, but the result has {wanted}")
+    if buffer.dtype != dtype:
+        raise ValueError(f"{op}: {name} has dtype {buffer.dtype}, but the result has {dtype}")
+    if buffer.device != device:
+        raise ValueError(f"{op}: {name} is on {buffer.device}, but the result is on {device}")
+
+
+def refuse_lost_gradients(op: str, *tensors: Tensor | None) -> None:
+    """Raise RuntimeError where autograd would have to follow what ``op`` writes.
+
+    It cannot: gradients would be wrong in silence. Only the caller of an op can tell; inside a
+    kernel, grad mode is off.
+    """
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                lost = "requires grad, and its gradient would be lost"
+                remedy = "call it under torch.no_grad(), or on detached tensors"
+                raise RuntimeError(f"{op}: an argument {lost}; {remedy}")
+    refuse_forward_mode(op, *tensors)
+
+
+def refuse_forward_mode(op: str, *tensors: Tensor | None) -> None:
+    """Raise RuntimeError under forward-mode differentiation: the tangent would be lost."""
+    for tensor in tensors:
+        if tensor is not None and _unpack_dual(tensor).tangent is not None:
+            refused = "forward-mode differentiation is not supported; use reverse mode"
+            raise RuntimeError(f"{op}: {refused}")
