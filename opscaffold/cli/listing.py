@@ -56,7 +56,8 @@ def _record(project: Project, op: Op) -> OpRecord:
 
 
 def _line(registration: Registration) -> int:
-    return (registration.call or registration.statement).lineno
+    # A bare decorator is an operand and no call.
+    return (registration.call or registration.operand or registration.statement).lineno
 
 
 def _function(registration: Registration) -> str | None:

@@ -118,5 +118,5 @@ def unreadable(problem: Problem) -> Finding:
     """Report a file that could not be read."""
     where = Position(problem.path, problem.line, problem.column)
     return UNREADABLE.finding(
-        where, f"this file {problem.message}, so what it does with ops is not known"
+        where, f"{problem.message}; what this file does with ops is not known"
     )

@@ -106,18 +106,17 @@ def _unknown(project: Project, module: Module, call: ast.Call) -> str | None:
     written = call.func
     if not isinstance(written, ast.Name | ast.Attribute):
         return None
-    last = written.id if isinstance(written, ast.Name) else written.attr
-    if not (_SURELY.match(last) or _PERHAPS.match(last)) or not _has_function(module, call):
-        return None
-    # Other libraries have ops too, and only those of PyTorch are called `ns::op`.
-    if not any("::" in name or _SURELY.match(last) for name in _op_names(call)):
+    ops = _op_names(call)
+    if not ops or call in project.described_calls or not _has_function(module, call):
         return None
     targets = project.resolve(module, written).without_none().targets
-    if call in project.described_calls or any(
-        t.dotted is None or t.dotted.startswith("torch.") for t in targets
-    ):
+    names = [target.dotted for target in targets if target.dotted is not None]
+    if not names or len(names) != len(targets) or any(n.startswith("torch.") for n in names):
         return None
-    return targets[0].dotted if targets else None
+    last = names[0].rpartition(".")[2]
+    # Other libraries have ops too, and only those of PyTorch are called `ns::op`.
+    sure = _SURELY.match(last) or (_PERHAPS.match(last) and any("::" in op for op in ops))
+    return names[0] if sure else None
 
 
 def _op_names(call: ast.Call) -> list[str]:

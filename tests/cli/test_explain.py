@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from opscaffold.cli.app import main
+from opscaffold.rules.document import page
+from opscaffold.rules.selection import everything
+
+CODES = [rule.code for rule in everything()]
+
+
+def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["explain", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_without_an_argument_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    out = explain(capsys)
+    assert re.findall(r"^  (OPS\d+)", out, re.MULTILINE) == CODES
+    assert re.findall(r"^  (functional|in-place|out=|mutable) ", out, re.MULTILINE) == [
+        "functional",
+        "in-place",
+        "out=",
+        "mutable",
+    ]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_rule_is_explained_by_code_and_by_name(
+    capsys: pytest.CaptureFixture[str], code: str
+) -> None:
+    rule = next(rule for rule in everything() if rule.code == code)
+    out = explain(capsys, code)
+    assert out == explain(capsys, rule.name) == explain(capsys, code.lower())
+    assert out.startswith(f"# {code} {rule.name}\n\n{rule.summary}\n")
+    assert rule.why in out
+    assert rule.hits[0].strip() in out
+    assert rule.misses[0].strip() in out
+    ast.parse(rule.misses[0])
+
+
+@pytest.mark.parametrize(
+    ("word", "title"),
+    [
+        ("functional", "Functional op"),
+        ("in-place", "In-place op"),
+        ("inplace", "In-place op"),
+        ("out", "out= op"),
+        ("out=", "out= op"),
+        ("Mutable", "Mutable op"),
+    ],
+)
+def test_a_kind_is_explained(capsys: pytest.CaptureFixture[str], word: str, title: str) -> None:
+    out = explain(capsys, word)
+    assert out.startswith(f"# {title}\n\n- mutates_args")
+    assert "- Does it write to any Tensor that it is given?" in out
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("maybe-ot", "'maybe-out'"), ("OPS0011", "'OPS001'"), ("zzz", "lists all")]
+)
+def test_an_unknown_word_names_what_is_near(
+    capsys: pytest.CaptureFixture[str], word: str, hint: str
+) -> None:
+    assert main(["explain", word]) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_the_page_takes_no_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "--page", "OPS001"]) == 2
+    assert "--page" in capsys.readouterr().err
+
+
+def test_the_page_of_rules_is_current(
+    capsys: pytest.CaptureFixture[str], repository_root: Path
+) -> None:
+    held = (repository_root / "docs" / "rules.md").read_text("utf-8")
+    assert held == page(), "run: opscaffold explain --page > docs/rules.md"
+    assert explain(capsys, "--page") == held
+
+
+def test_every_anchor_of_the_page_leads_to_a_heading() -> None:
+    headings = {
+        re.sub(r"[^a-z0-9 _-]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in page().splitlines()
+        if line.startswith("#")
+    }
+    anchors = set(re.findall(r"\]\(#([^)]+)\)", page()))
+    assert anchors
+    assert anchors <= headings
