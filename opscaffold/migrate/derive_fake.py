@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable, Mapping
 
 from opscaffold.effects import aten
-from opscaffold.migrate.fake_kinds import FakeKinds, KindOf
+from opscaffold.effects.fake_kinds import FakeKinds, KindOf
 
 _HARMLESS_CONTEXTS = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.cuda.device"}

@@ -23,12 +23,11 @@ from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.sites import Sites
 from opscaffold.migrate.split import SplitNames, split
 from opscaffold.migrate.syntax import SyntaxMismatchError
+from opscaffold.rules import missing_fake
 from opscaffold.rules.base import OpFacts, position
 from opscaffold.source.model import Module, Op, Role, Use
 from opscaffold.source.project import Project
 
-FAKE_CODE = "OPS110"
-FAKE_NAME = "missing-fake"
 MENTION_CODE = "OPS190"
 MENTION_NAME = "mention"
 
@@ -195,15 +194,13 @@ class _SplitPlanner:
             except UnderivableError as error:
                 reason = str(error)
         plan.notes.append(
-            Finding(
-                FAKE_CODE,
-                FAKE_NAME,
-                Severity.WARNING,
-                position(self.module, function),
+            missing_fake.RULE.finding(
+                self.module,
+                function,
                 f"the functional op has no fake kernel, so it cannot be compiled or exported, and "
                 f"none can be derived: {reason}",
-                self.op.qualname,
-                f"register one with `@{decorator}`; sizes that depend on data come from "
+                op=self.op.qualname,
+                remedy=f"register one with `@{decorator}`; sizes that depend on data come from "
                 "torch.library.get_ctx().new_dynamic_size()",
             )
         )

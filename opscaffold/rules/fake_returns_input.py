@@ -1,0 +1,138 @@
+"""Fake kernels that return an argument, or a view of one, where the op returns a new tensor.
+
+Source: FACTS section 2; torch.library reference, register_fake.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from opscaffold.contract.model import alias_of
+from opscaffold.effects.summary import effects_of
+from opscaffold.effects.trace import Trace
+from opscaffold.effects.values import UNSEEN, Ref
+from opscaffold.findings.model import Finding, Severity
+from opscaffold.rules.base import OpFacts, Rule
+from opscaffold.rules.contracts import signature_of, tags_of
+from opscaffold.rules.fakes import fake_arguments, fakes_of
+from opscaffold.rules.names import ProjectNames
+from opscaffold.rules.outputs import outputs_of
+
+
+def check(facts: OpFacts) -> Iterator[Finding]:
+    """Report returns of a fake that surely share memory with an argument."""
+    contract = signature_of(facts.project, facts.op)
+    if tags_of(facts.project, facts.op.definition) != frozenset() or contract is None:
+        return
+    if any(alias_of(r.type) is not None for r in contract.returns):
+        return
+    # Where the kernel does the same, the kernel is at fault, and has its own finding.
+    shared = {a.root for a in facts.effects.aliases} if facts.effects is not None else set()
+    shared |= {f"param:{name}" for name in (outputs_of(facts) if facts.kernel else ())}
+    for fake in fakes_of(facts.op):
+        arguments = fake_arguments(facts.project, facts.op, fake.function)
+        names = ProjectNames(facts.project, fake.module)
+        for node, ref in _shared(effects_of(fake.function, arguments, names).trace):
+            if ref.root in shared:
+                continue
+            name = ref.root.removeprefix("param:")
+            what = f"`{name}` itself" if ref.exact else f"a view of `{name}`"
+            yield RULE.finding(
+                fake.module,
+                node or fake.function,
+                f"the fake kernel returns {what}, the op a new tensor: compiled code may take "
+                "the result and the argument for one memory",
+                op=facts.op.qualname,
+            )
+
+
+def _shared(trace: Trace) -> Iterator[tuple[ast.AST | None, Ref]]:
+    """For each way out, one argument that surely lends its memory to what is returned."""
+    for way in trace.returns:
+        refs = way.value.all_refs()
+        # What code out of sight returned may be anything.
+        sure = [r for r in refs if r.root.startswith("param:") and not (r.perhaps or r.hidden)]
+        if sure and UNSEEN not in refs:
+            yield way.node, min(sure, key=lambda ref: (not ref.exact, ref.root))
+
+
+_OP = """\
+import torch
+from torch import Tensor
+
+
+@torch.library.custom_op("demo::scale", mutates_args=())
+def scale(x: Tensor, y: Tensor | None = None) -> Tensor:
+    return x * 2 if y is None else x * y
+
+"""
+
+RULE = Rule(
+    code="OPS112",
+    name="fake-returns-input",
+    severity=Severity.ERROR,
+    summary="The fake kernel returns one of its arguments, or a view of one.",
+    why="The op promises a new tensor. The fake kernel tells torch.compile that the result is the "
+    "argument: what is traced then differs from what runs, and opcheck fails.",
+    remedy="allocate what the op returns, as in torch.empty_like(x)",
+    of_op=check,
+    hits=(
+        _OP
+        + """
+@scale.register_fake
+def _(x, y=None):
+    return x
+""",
+        _OP
+        + """
+@torch.library.register_fake("demo::scale")
+def scale_fake(x, y=None):
+    flat = x.view(-1)
+    return flat.view(x.shape)
+""",
+        """\
+import torch
+
+lib = torch.library.Library("demo", "FRAGMENT")
+lib.define("turn(Tensor x) -> Tensor")
+lib.impl("turn", lambda x: x.t().clone(), "CPU")
+lib._register_fake("turn", lambda x: x.t())
+""",
+    ),
+    misses=(
+        _OP
+        + """
+@scale.register_fake
+def _(x, y=None):
+    return torch.empty_like(x)
+""",
+        _OP
+        + """
+@scale.register_fake
+def _(x, y=None):
+    return x + 0
+""",
+        """\
+import torch
+from torch import Tensor
+
+
+@torch.library.custom_op("demo::pick", mutates_args=())
+def pick(x: Tensor, n: int) -> Tensor:
+    return x if n == 0 else x[:n].clone()
+
+
+@pick.register_fake
+def _(x, n):
+    return x if n == 0 else x.new_empty(n)
+""",
+        """\
+import torch
+
+lib = torch.library.Library("demo", "FRAGMENT")
+lib.define("turn(Tensor(a) x) -> Tensor(a)")
+lib._register_fake("turn", lambda x: x.t())
+""",
+    ),
+)
