@@ -23,7 +23,7 @@ def relative_name(path: Path, root: Path) -> str:
         return path.as_posix()
 
 
-def _key(finding: Finding) -> tuple[str, int, int, str, str, str, str]:
+def _key(finding: Finding) -> tuple[object, ...]:
     place = finding.position
     return (
         place.path.as_posix(),
@@ -33,4 +33,6 @@ def _key(finding: Finding) -> tuple[str, int, int, str, str, str, str]:
         finding.op,
         finding.message,
         finding.remedy,
+        finding.severity.value,
+        tuple((spot.path.as_posix(), spot.line, spot.column) for spot in finding.evidence),
     )
