@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import libcst as cst
 
 from opscaffold.effects.buffers import Argument, use_of_buffer
+from opscaffold.effects.fake_kinds import FakeKinds
 from opscaffold.effects.trace import FunctionNode
 from opscaffold.migrate.bindings import Syntaxes
 from opscaffold.migrate.derive_fake import UnderivableError, derive_fake
 from opscaffold.migrate.edits import FileEdits
-from opscaffold.effects.fake_kinds import FakeKinds
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.signature import parameter_code, without_parameter
 from opscaffold.migrate.split import refuse_early_use, refuse_lost_effects, specialised

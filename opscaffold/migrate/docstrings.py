@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _GOOGLE = re.compile(r"^(?P<pad>\s*)(?:Args|Arguments|Parameters|Keyword Args|Params):\s*$")
+_TYPE = re.compile(r"^(\s*:type[^:]*:)[^\r\n]*")
 _UNDERLINE = re.compile(r"^\s*-{3,}\s*$")
 
 
@@ -13,25 +14,29 @@ def without_entry(text: str, name: str) -> str:
 
     ``text`` is the literal as written, quotes and all; a section left empty goes too.
     """
+    text, closing = _opened(text)
     lines = text.splitlines(keepends=True)
     span = _entry(lines, name)
     if span is None:
-        return text
+        return text + closing
     start, end = span
     header = _empty_section(lines, start, end)
     if header is not None:
         start = header
         while start > 1 and not lines[start - 1].strip():
             start -= 1
-    return "".join(lines[:start] + lines[end:])
+    kept = "".join(lines[:start] + lines[end:])
+    # Where the closing quotes stood behind the entry, they now stand behind what was before it.
+    return (kept if text.endswith(("\n", " ", "\t")) else kept.rstrip()) + closing
 
 
 def with_entry(text: str, name: str, sentence: str) -> str:
     """The docstring's text with the description of one parameter replaced."""
+    text, closing = _opened(text)
     lines = text.splitlines(keepends=True)
     span = _entry(lines, name)
     if span is None:
-        return text
+        return text + closing
     start, end = span
     first = lines[start]
     pad = first[: len(first) - len(first.lstrip())]
@@ -39,9 +44,8 @@ def with_entry(text: str, name: str, sentence: str) -> str:
     sphinx = re.match(rf"\s*:param\s+(?:[^:]*\s)?{re.escape(name)}\s*:", first)
     if sphinx:
         replacement = [f"{sphinx[0]} {sentence}{newline}"]
-        replacement += [
-            line for line in lines[start + 1 : end] if line.lstrip().startswith(":type")
-        ]
+        types = [line for line in lines[start + 1 : end] if line.lstrip().startswith(":type")]
+        replacement += [_TYPE.sub(r"\1 Tensor", line) for line in types]
     elif re.match(rf"\s*{re.escape(name)}\s*:\s*\S*\s*", first) and _in_numpy(lines, start):
         deeper = next((line for line in lines[start + 1 : end] if line.strip()), "")
         inner = deeper[: len(deeper) - len(deeper.lstrip())] or pad + "    "
@@ -52,7 +56,14 @@ def with_entry(text: str, name: str, sentence: str) -> str:
     blanks: list[str] = []
     while trailing and not trailing[-1].strip():
         blanks.insert(0, trailing.pop())
-    return "".join(lines[:start] + replacement + blanks + lines[end:])
+    written = "".join(lines[:start] + replacement + blanks + lines[end:])
+    return (written if text.endswith("\n") or end < len(lines) else written.rstrip()) + closing
+
+
+def _opened(text: str) -> tuple[str, str]:
+    """A literal without its closing quotes, and these."""
+    quotes = text[-1:] * (3 if text.endswith(text[-1:] * 3) else 1)
+    return text.removesuffix(quotes), quotes
 
 
 def _entry(lines: list[str], name: str) -> tuple[int, int] | None:
