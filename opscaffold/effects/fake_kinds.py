@@ -53,6 +53,9 @@ class FakeKinds:
             case ast.Call():
                 return self._call(expr, env)
             case ast.Subscript():
+                # A mask as index: the size of the result depends on its values.
+                if self.kind(expr.slice, env) is KindOf.TENSOR:
+                    return KindOf.UNSAFE
                 return self._all([expr.value, expr.slice], env)
             case ast.IfExp():
                 if self.kind(expr.test, env) is not KindOf.METADATA:
