@@ -20,7 +20,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OPSCAFFOLD = [sys.executable, "-m", "opscaffold"]
-PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "--disable-warnings"]
+PYTEST += ["-p", "no:cacheprovider", "-p", "no:randomly"]
 
 
 class UnexpectedResultError(Exception):
@@ -95,10 +96,11 @@ def run(directory: Path, *command: str, expected: int = 0, **variables: str) -> 
         command,
         cwd=directory,
         env=os.environ | caches | variables | {"PYTHONDONTWRITEBYTECODE": "1"},
-        stdout=subprocess.PIPE,
+        capture_output=True,
         check=False,
     )
-    sys.stdout.buffer.write(done.stdout)
+    # One behind the other, since a terminal would mix them.
+    sys.stdout.buffer.write(done.stdout + done.stderr)
     sys.stdout.buffer.flush()
     if done.returncode != expected:
         what = f"exited with {done.returncode}, not {expected}"

@@ -65,7 +65,7 @@ def test_shown_output_is_real(document: Path, tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", ".*")
     shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
     directory = tmp_path
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
+    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
     for step in steps(document):
         program, *arguments = shlex.split(step.command)
         if program == "cd":
