@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
@@ -19,6 +20,7 @@ from opscaffold.source.project import Project
 _SURELY = re.compile(r"\w*(custom|triton)_op$", re.IGNORECASE)
 _PERHAPS = re.compile(r"(register|define|make|add)\w*_op(erator)?$", re.IGNORECASE)
 _OP_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)?$")
+_STANDARD = sys.stdlib_module_names | {"builtins"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NAME = re.compile(r"(op_?|qual|full)?name|op|qualname", re.IGNORECASE)
 _NAMESPACE = re.compile(r"ns|namespace|(target_)?lib(rary)?", re.IGNORECASE)
@@ -33,6 +35,9 @@ def check(project: Project) -> Iterator[Finding]:
     known = set()
     for helper in project.unknown_helpers:
         known.add(helper.call)
+        # functools.partial and the like hand on what they are given, and register nothing.
+        if helper.name.partition(".")[0] in _STANDARD:
+            continue
         calls.setdefault(helper.name, []).append((helper.module, helper.call))
     for module in project.modules:
         if module.path not in project.selected:

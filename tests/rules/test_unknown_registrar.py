@@ -64,6 +64,8 @@ def test_each_helper_is_reported_once(tmp_path: Path) -> None:
         "import torch\ntorch.onnx.register_custom_op('ns::f', f)",
         "def use(register_op):\n    register_op('ns::f', f)",
         "reg",
+        "import functools\npart = functools.partial(f, mutates_args=())",
+        "dict(mutates_args=())",
     ],
 )
 def test_what_only_looks_like_it_is_left_alone(tmp_path: Path, written: str) -> None:
