@@ -12,8 +12,12 @@ import re
 from pathlib import Path
 
 TARGET = Path(__file__).parent.parent / "opscaffold" / "effects" / "aten.json"
-ENTRY = re.compile(r"^- func: (?P<func>.*?)$(?P<rest>.*?)(?=^- func: |\Z)", re.M | re.S)
-TAGS = re.compile(r"^  tags: (.*)$", re.M)
+ENTRY = re.compile(
+    r"^- func: (?P<func>.*?)$(?P<rest>.*?)(?=^- func: |\Z)", re.MULTILINE | re.DOTALL
+)
+TAGS = re.compile(r"^  tags: (.*)$", re.MULTILINE)
+# A written argument that is not the keyword-only buffer of an out= form.
+WRITTEN = re.compile(r"^[^*]*\(\w+!\)")
 READ_ALIAS = re.compile(r"\(\w+(\s*->\s*\*)?\)")
 
 
@@ -33,18 +37,26 @@ def facts(yaml_text: str) -> dict[str, list[str]]:
     inplace: set[str] = set()
     reshaping: set[str] = set()
     dynamic: set[str] = set()
+    several: set[str] = set()
+    mutating: set[str] = set()
     for entry in ENTRY.finditer(yaml_text):
         func = entry["func"]
         name = func.partition("(")[0].partition(".")[0]
+        arguments, _, returned = func.rpartition("->")
         tags = TAGS.search(entry["rest"])
         tag_text = tags[1] if tags else ""
         known.add(name)
-        if READ_ALIAS.search(func.rpartition("->")[2]):
+        if READ_ALIAS.search(returned):
             views.add(name)
         if name.endswith("_") and not name.endswith("__"):
             inplace.add(name)
         if "inplace_view" in tag_text:
             reshaping.add(name)
+        plain = READ_ALIAS.sub("", returned)
+        if "!" not in plain and (plain.count("Tensor") > 1 or "Tensor[]" in plain):
+            several.add(name)
+        if name not in inplace and WRITTEN.search(arguments.partition("(")[2]):
+            mutating.add(name)
         if "dynamic_output_shape" in tag_text or "data_dependent_output" in tag_text:
             dynamic.add(name)
     return {
@@ -53,6 +65,8 @@ def facts(yaml_text: str) -> dict[str, list[str]]:
         "inplace": sorted(inplace),
         "reshaping": sorted(reshaping),
         "dynamic": sorted(dynamic),
+        "several": sorted(several),
+        "mutating": sorted(mutating),
     }
 
 
