@@ -145,11 +145,21 @@ def nullness(project: Project, module: Module, call: ast.Call, argument: ast.exp
     trace = follow(body, values, names, ask=[argument])
     answers = trace.nulls[argument]
     if answers in ({True}, {False}):
-        return answers == {True}
+        scope = owner if owner is not None else module.tree
+        return None if _is_rebound_elsewhere(scope, argument) else answers == {True}
     if True in answers or False in answers:
         return None
     # Out of the sight of the statements followed: in a lambda, or bound in a scope around.
     return _settled(project, module, argument).null
+
+
+def _is_rebound_elsewhere(scope: ast.AST, argument: ast.expr) -> bool:
+    """Whether other functions may rebind a name in an argument between its uses here."""
+    names = {n.id for n in ast.walk(argument) if isinstance(n, ast.Name)}
+    return any(
+        isinstance(n, ast.Nonlocal | ast.Global) and not names.isdisjoint(n.names)
+        for n in ast.walk(scope)
+    )
 
 
 def _settled(project: Project, module: Module, expr: ast.expr, depth: int = 4) -> Value:
@@ -171,8 +181,13 @@ def _settled(project: Project, module: Module, expr: ast.expr, depth: int = 4) -
 
 def _parameter_around(project: Project, module: Module, name: ast.Name) -> Value | None:
     """The value of a parameter of a function around, which nothing rebinds."""
-    owner = enclosing(module, name, _FUNCTIONS)
-    while isinstance(owner, _FUNCTIONS):
+    owner = enclosing(module, name, (*_FUNCTIONS, ast.Lambda))
+    while isinstance(owner, (*_FUNCTIONS, ast.Lambda)):
+        if isinstance(owner, ast.Lambda):
+            if any(isinstance(a, ast.arg) and a.arg == name.id for a in ast.walk(owner.args)):
+                return ANYTHING
+            owner = enclosing(module, owner, (*_FUNCTIONS, ast.Lambda))
+            continue
         values = parameter_values(owner, ProjectNames(project, module))
         stored = {
             n.id
@@ -183,7 +198,7 @@ def _parameter_around(project: Project, module: Module, name: ast.Name) -> Value
             return None
         if name.id in values:
             return values[name.id]
-        owner = enclosing(module, owner, _FUNCTIONS)
+        owner = enclosing(module, owner, (*_FUNCTIONS, ast.Lambda))
     return None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import textwrap
 
-from opscaffold.effects.trace import FunctionNode
+from opscaffold.contract.model import OpContract
+from opscaffold.effects.trace import FunctionNode, Outer
 
 
 class PlainNames:
@@ -19,13 +20,25 @@ class PlainNames:
         while isinstance(expr, ast.Attribute):
             parts.append(expr.attr)
             expr = expr.value
-        if isinstance(expr, ast.Name) and expr.id in {"torch", "math"}:
+        if isinstance(expr, ast.Name) and expr.id in {"torch", "math", "numpy", "functools"}:
             return ".".join([expr.id, *reversed(parts)])
+        return None
+
+    def op(self, expr: ast.expr) -> OpContract | None:
+        return None
+
+    def outer(self, expr: ast.expr) -> Outer | None:
         return None
 
     def function(self, expr: ast.expr) -> tuple[FunctionNode, PlainNames] | None:
         if isinstance(expr, ast.Name) and expr.id in self.functions:
             return self.functions[expr.id], self
+        return None
+
+    def op(self, expr: ast.expr) -> None:
+        return None
+
+    def outer(self, expr: ast.expr) -> None:
         return None
 
 
