@@ -360,10 +360,17 @@ def _list_ops(project: Project, output_format: Format, output: Path | None) -> i
 def _write(text: str, output: Path | None) -> None:
     from opscaffold.fs.atomic import write_atomically
 
+    # In JSON, the escape of a byte that is no text is the one that JSON has for it.
+    data = text.encode("utf-8", "backslashreplace")
     if output is not None:
-        write_atomically(output, text.encode("utf-8", "backslashreplace"))
-    elif text:
-        sys.stdout.write(text)
+        write_atomically(output, data)
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        # For programs, UTF-8 whatever the terminal's encoding is.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        sys.stdout.write(data.decode())
 
 
 def _read_baseline(path: Path) -> Baseline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,7 +101,7 @@ def _location(position: Position, root: Path) -> dict[str, Any]:
     if Path(name).is_absolute():
         artifact = {"uri": position.path.as_uri()}
     else:
-        artifact = {"uri": quote(name), "uriBaseId": _ROOT}
+        artifact = {"uri": quote(os.fsencode(name)), "uriBaseId": _ROOT}
     return {
         "physicalLocation": {
             "artifactLocation": artifact,

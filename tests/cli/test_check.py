@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,6 +23,7 @@ def project(
     return Checker(tmp_path, capsys)
 
 
+PACKAGE = Path(__file__).resolve().parent.parent.parent
 MAYBE_OUT = [("ops.py", 6, "OPS101")]
 
 
@@ -362,3 +365,22 @@ def test_a_described_helper_is_checked(project: Checker) -> None:
     project.write("opscaffold.toml", table.replace("[[tool.opscaffold.", "[["))
     assert "OPS101" in [code for *_, code in project.found()]
     assert "OPS003" not in [code for *_, code in project.found()]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("shape", ["text", "concise", "json", "sarif", "github"])
+def test_any_name_is_shown_on_any_terminal(project: Checker, shape: str, encoding: str) -> None:
+    name = os.fsdecode(b"caf\xc3\xa9 \xff.py")
+    try:
+        project.write(name, BREACH.replace("demo::double", "demo::\u6570"))
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    done = subprocess.run(
+        [sys.executable, "-m", "opscaffold", "check", "--format", shape, "--select", "OPS101"],
+        env=os.environ | {"PYTHONIOENCODING": encoding, "PYTHONPATH": str(PACKAGE)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    if shape in ("json", "sarif"):
+        assert "\u6570" in json.dumps(json.loads(done.stdout), ensure_ascii=False)
