@@ -13,7 +13,13 @@ from opscaffold.effects import aten
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import signature_of
-from opscaffold.rules.functions import AnyFunction, is_generator, own_nodes, positional_names, returned
+from opscaffold.rules.functions import (
+    AnyFunction,
+    is_generator,
+    own_nodes,
+    positional_names,
+    returned,
+)
 from opscaffold.source.model import Role
 
 # Methods and torch functions that return one tensor. In-place methods do as well.
@@ -43,9 +49,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             found = _problem(function, value, contract)
             if found is not None:
                 message, severity = found
-                yield RULE.finding(
-                    module, value, message, op=facts.op.qualname, severity=severity
-                )
+                yield RULE.finding(module, value, message, op=facts.op.qualname, severity=severity)
 
 
 def _problem(
@@ -60,7 +64,9 @@ def _problem(
             "it needs a tuple"
         ), Severity.ERROR
     rebound = {
-        n.id for n in own_nodes(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        n.id
+        for n in own_nodes(function)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
     count = _count(settled, set(positional_names(function)[1:]) - rebound)
     if count is None:

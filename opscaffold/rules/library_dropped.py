@@ -91,9 +91,7 @@ def _kept(
     return False
 
 
-def _only_registers(
-    project: Project, module: Module, function: ast.AST, node: ast.Name
-) -> bool:
+def _only_registers(project: Project, module: Module, function: ast.AST, node: ast.Name) -> bool:
     """Whether a use of the Library keeps no reference to it."""
     if enclosing_function(module, node) is not function:
         # A function inside may be kept, and with it what it refers to. A decorator is not.

@@ -17,7 +17,8 @@ from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.contracts import contract_of
 from opscaffold.rules.fakes import dispatch_key, has_fake, is_fake
 from opscaffold.rules.outputs import outputs_of
-from opscaffold.source.model import Form, Module, Op, Reference, Role
+from opscaffold.rules.uses import uses_of
+from opscaffold.source.model import Form, Module, Op, Role
 from opscaffold.source.project import Project
 
 # Kernels under these keys are made of torch ops, which have fakes of their own.
@@ -30,7 +31,7 @@ _TRACING = frozenset(
     | {"torch._subclasses.FakeTensorMode", "torch.onnx.export"}
 )
 _TRACING_WORDS = frozenset(name.rpartition(".")[2] for name in _TRACING)
-_FAKE_LIKE = re.compile(r"meta|fake|abstract|decomp|shape|lowering", re.IGNORECASE)
+_FAKE_LIKE = r"(?i)meta|fake|abstract|decomp|lowering"
 _FAKE_CALL = re.compile(r"register_fake|impl_abstract")
 _HOLE = re.compile(r"\{.*?\}")
 
@@ -94,7 +95,12 @@ def _may_be_elsewhere(project: Project, op: Op) -> bool:
     unfollowed = helper is not None and not any(is_fake(r) for r in op.attached)
     if unfollowed and helper is not None and _FAKE_CALL.search(ast.unparse(helper)):
         return True
-    return any(_hands_on(r) for r in project.references(op))
+    uses = uses_of(project)
+    return any(
+        _hands_on(module, node)
+        for module in uses.modules(project, op, _FAKE_LIKE)
+        for node in uses.nodes(project, op, module)
+    )
 
 
 def _will_change(facts: OpFacts) -> bool:
@@ -109,20 +115,22 @@ def _will_change(facts: OpFacts) -> bool:
     return back or bool(outputs_of(facts))
 
 
-def _hands_on(reference: Reference) -> bool:
+def _hands_on(module: Module, node: ast.expr) -> bool:
     """Whether the op is given to something that sounds like a registration of a fake."""
-    parent = reference.module.parents.get(reference.node)
+    parent = module.parents.get(node)
     while isinstance(parent, ast.List | ast.Tuple | ast.Attribute):
-        parent = reference.module.parents.get(parent)
-    if not isinstance(parent, ast.Call) or parent.func is reference.node:
+        parent = module.parents.get(parent)
+    if not isinstance(parent, ast.Call) or parent.func is node:
         return False
-    return bool(_FAKE_LIKE.search(ast.unparse(parent.func)))
+    return bool(re.search(_FAKE_LIKE, ast.unparse(parent.func)))
 
 
 def _tracing(project: Project, op: Op) -> Position | None:
     """A place that shows that someone means to trace the op, or its neighbours."""
     home = op.definition.module
-    for module in (home, *(r.module for r in project.references(op))):
+    uses = uses_of(project)
+    callers = uses.modules(project, op, "|".join(sorted(_TRACING_WORDS)))
+    for module in (home, *(m for m in callers if any(uses.nodes(project, op, m)))):
         node = _traces(project, module)
         if node is not None:
             return position(module, node)

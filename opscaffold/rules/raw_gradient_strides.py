@@ -50,9 +50,9 @@ def _raw_uses(
                 grads -= {n.id for a in node.args for n in ast.walk(a) if isinstance(n, ast.Name)}
     for node in own_nodes(function):
         match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id=name), attr="data_ptr")
-            ) if name in grads:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="data_ptr")) if (
+                name in grads
+            ):
                 yield node, name, "is read by its address"
             case ast.Call(func=ast.Subscript(value=kernel)) if _is_triton(project, module, kernel):
                 for part in (*node.args, *(k.value for k in node.keywords)):

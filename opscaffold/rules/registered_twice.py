@@ -86,12 +86,20 @@ def _branch(parent: ast.AST, node: ast.AST) -> str:
 
 
 def _loaded_together(one: Module, other: Module) -> bool:
-    """Whether two files are modules of one package, or of one directory."""
+    """Whether two files are modules of one package, or of one directory and no scripts."""
     if one.path.parent == other.path.parent:
-        return True
+        return not (_is_script(one) and _is_script(other))
     root, _, rest = one.name.partition(".")
     other_root, _, other_rest = other.name.partition(".")
     return bool(rest and other_rest) and root == other_root
+
+
+def _is_script(module: Module) -> bool:
+    """Whether a file is meant to be run by itself."""
+    return any(
+        isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+        for node in module.tree.body
+    )
 
 
 _OP = """\

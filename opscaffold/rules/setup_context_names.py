@@ -56,7 +56,9 @@ def _problem(function: AnyFunction, keyword_only: bool | None) -> str | None:
         other = next((n for n in takes if n not in (*given, _KEYWORD_ONLY)), None)
         instead = f"; it is called `{other}` here" if other is not None else ""
         why = ", because the op has keyword-only arguments" if missing[0] == _KEYWORD_ONLY else ""
-        return f"PyTorch passes `{missing[0]}` by name{why}, and there is no such parameter{instead}"
+        return (
+            f"PyTorch passes `{missing[0]}` by name{why}, and there is no such parameter{instead}"
+        )
     for name in takes:
         needed = default_of(function, name) is None and name not in given
         if needed and not (name == _KEYWORD_ONLY and keyword_only is None):
