@@ -72,7 +72,7 @@ class _Writer:
         return [a for a in self.form.arguments if a.parameter.kw_only]
 
     def _local(self, name: str) -> str:
-        """A parameter's name inside setup_context, where four names are taken."""
+        """A parameter's name inside these functions, where four names are taken."""
         return self.names[f"{name}_input"] if name in SETUP_NAMES else name
 
     def _setup(self) -> list[str]:
@@ -135,14 +135,15 @@ class _Writer:
         return [*lines, *self._gradients()]
 
     def _like(self) -> str:
-        return self.p.like
+        name = self.p.like.removesuffix("[0]")
+        return self._local(name) + self.p.like.removeprefix(name)
 
     def _unpack(self) -> list[str]:
-        single = [a.name for a in self.single]
+        single = [self._local(a.name) for a in self.single]
         if not self.lists:
             group = Group("(", tuple(single), ")", bare=len(single) > 1, lone_comma=True)
             return self.layout.statement("", group, " = ctx.saved_tensors")
-        rest = self.lists[0].name if len(self.lists) == 1 else self.names["rest"]
+        rest = self._local(self.lists[0].name) if len(self.lists) == 1 else self.names["rest"]
         starred = f"*{rest}"
         if single:
             group = Group("(", (*single, starred), ")", bare=True)
@@ -153,9 +154,9 @@ class _Writer:
             return lines
         for n, argument in enumerate(self.lists):
             length = f"ctx.lengths[{n}]"
-            lines += self.layout.line(f"{argument.name} = {rest}[:{length}]")
+            lines += self.layout.line(f"{self._local(argument.name)} = {rest}[: {length}]")
             if n < len(self.lists) - 1:
-                lines += self.layout.line(f"{rest} = {rest}[{length}:]")
+                lines += self.layout.line(f"{rest} = {rest}[{length} :]")
         return lines
 
     def _gradients(self) -> list[str]:
@@ -168,7 +169,6 @@ class _Writer:
             if not argument.is_tensor:
                 results.append("None")
                 continue
-            # The dot keeps clear of an argument named grad_x.
             name = self.names[f"grad_{argument.name}"]
             lines += self._gradient(argument, name)
             results.append(name)
@@ -198,7 +198,7 @@ class _Writer:
                 return f"{text}.sum_to_size({tensor}.shape).to({tensor}.dtype)"
             return f"{text}.expand({tensor}.shape).to({tensor}.dtype)"
 
-        given, item = argument.name, self.names["item"]
+        given, item = self._local(argument.name), self.names["item"]
         if argument.shape is Shape.OPTIONAL:
             lines = self.layout.line(f"{name} = None")
             lines += self.layout.line(f"if {given} is not None:")

@@ -88,7 +88,7 @@ class _FormTests:
         op = form.overload
         found = [
             self._once("schema", "documents_its_schema", [op, quote(self._path())]),
-            self._each("opcheck", "opcheck", [op, "case"]),
+            self._each("opcheck", "opcheck", [self.function, op, "case"]),
             self._each("numbers", "agrees", [self.function, self.reference, "case", self.writes]),
         ]
         if fresh:
@@ -135,7 +135,7 @@ class _FormTests:
                 self._each(
                     "opcheck_with_grad",
                     "opcheck_with_grad",
-                    [self.form.overload, "case"],
+                    [self.function, self.form.overload, "case"],
                     "floating",
                 ),
                 self._each("gradients", "gradients", [self.function, "case"], "double"),
@@ -147,7 +147,7 @@ class _FormTests:
         return found
 
     def _identity(self) -> list[Function]:
-        arguments = [self.function, "case", self.writes]
+        arguments: list[str | Group] = [self.function, "case", self.writes]
         return [
             self._first("identity", "returns_what_it_wrote", arguments),
             self._first("result", "is_updated_through_its_result", arguments),

@@ -169,6 +169,8 @@ class OpBuilder:
 
     def _helpers(self) -> list[str]:
         helpers = {"broadcast_metadata"} if self._needs_metadata() and self._broadcasts() else set()
+        if self.placeholder.finds_place and self.fresh:
+            helpers.add("first_place")
         for form in self.forms:
             if self._allocates(form):
                 helpers.add("empty_result")
@@ -212,9 +214,10 @@ class OpBuilder:
         if self._broadcasts():
             call = self.names["broadcast_metadata"]
             return Function(head, self.layout.call("return ", call, [a.name for a in arguments]))
+        place = self.placeholder.place_lines(self.names["first_place"])
         _, shape, dtype = self.placeholder.metadata_lines()
         result = self.layout.returning([shape, dtype, self.placeholder.device_text()])
-        return Function(head, result)
+        return Function(head, [*place, *result])
 
     def _broadcasts(self) -> bool:
         return self.op.fake.mode is FakeMode.BROADCAST and len(self.placeholder.plain) > 1
@@ -262,6 +265,7 @@ class OpBuilder:
         p = self.placeholder
         if p.like:
             lines += self.layout.line(f"{self.names['mask']} = {p.like} > 0")
+        lines += p.place_lines(self.names["first_place"])
         lines += p.writing_lines(self.mutated)
         for target in self.fresh:
             texts = [p.selected(m) for m in target.multiples()]
@@ -370,6 +374,7 @@ class OpBuilder:
             size = self.names["size"]
             body = self.layout.line(f"{size} = torch.library.get_ctx().new_dynamic_size()")
             p = self.placeholder
+            body += p.place_lines(self.names["first_place"])
             place = [f"({size},)", f"dtype={p.dtype_text()}", f"device={p.device_text()}"]
             call = Group("torch.empty(", tuple(place), ")")
             for target in self.fresh:
@@ -447,11 +452,12 @@ def reference_lines(builder: OpBuilder) -> tuple[Lines, Lines]:
         "list[Any]",
     )
     plain = Placeholder(placeholder.reads, placeholder.fake, placeholder.names, builder.layout)
+    helper = f"{builder.package.module}._contract.first_place"
     if first.kind is Kind.OUT:
         fresh = [Target(t.name, t.multiple) for t in builder.mutated]
-        body = plain.reference_lines([], fresh)
+        body = plain.reference_lines([], fresh, helper)
     else:
-        body = plain.reference_lines(builder.mutated, builder.fresh)
+        body = plain.reference_lines(builder.mutated, builder.fresh, helper)
     results = builder.names["results"]
     return head, [*body, *_with_numbers(builder, results)]
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass
 
 from opscaffold.contract.releases import supports_tags
 from opscaffold.scaffold.layout import WIDTHS, Group, Layout, TooWideError, natural_key, quote
+from opscaffold.scaffold.module_tests import ModuleTests, tests_of
 from opscaffold.scaffold.op_context import OpBuilder, OpContext
 from opscaffold.scaffold.sample_context import SampleContext, samples_of
 from opscaffold.scaffold.spec import PackageSpec
-from opscaffold.scaffold.module_tests import ModuleTests, tests_of
 
 Lines = list[str]
 
@@ -50,10 +51,8 @@ def build_context(spec: PackageSpec) -> PackageContext:
     lacks a form that the spec asks for.
     """
     for width in WIDTHS[:-1]:
-        try:
+        with contextlib.suppress(TooWideError):
             return _build(spec, Layout(width))
-        except TooWideError:
-            continue
     return _build(spec, Layout(WIDTHS[-1]))
 
 

@@ -17,8 +17,9 @@ from opscaffold.scaffold.arguments import (
     arguments_of,
     returns_list,
     returns_tensor,
+    spread,
 )
-from opscaffold.scaffold.layout import Layout
+from opscaffold.scaffold.layout import Group, Layout
 from opscaffold.scaffold.names import Names
 from opscaffold.scaffold.spec import FakeMode, FakeSpec
 
@@ -159,7 +160,10 @@ class Placeholder:
         return lines
 
     def _adding(self, argument: Argument, *, skip_first: bool) -> list[str]:
-        name, total, item = argument.name, self.names["total"], self.names["item"]
+        name, total = argument.name, self.names["total"]
+        gapped = argument.shape is Shape.GAPPED_LIST
+        # Two loops over elements of different types cannot share a variable under mypy.
+        item = self.names["maybe" if gapped else "item"]
 
         def add(text: str, depth: int) -> list[str]:
             term = weighted(self.weight(argument), self._term(text))
@@ -169,7 +173,7 @@ class Placeholder:
             return [*self.layout.line(f"if {name} is not None:"), *add(name, 2)]
         over = f"{name} or []" if argument.shape is Shape.OPTIONAL_LIST else name
         lines = self.layout.line(f"for {item} in {over}{'[1:]' if skip_first else ''}:")
-        if argument.shape is Shape.GAPPED_LIST:
+        if gapped:
             lines += self.layout.line(f"if {item} is not None:", 2)
             return [*lines, *add(item, 3)]
         return [*lines, *add(item, 2)]
@@ -204,6 +208,7 @@ class Placeholder:
             wanted |= {a.name for a in self.plain}
         if not self.like:
             wanted |= {a.name for a in (self.dtype_argument, self.device_argument) if a}
+            wanted |= {a.name for a in self.tensors if self.finds_place}
         found = tuple(a for a in self.reads if a.name in wanted)
         return found if self.like or self.buffer is None else (*found, self.buffer)
 
@@ -217,17 +222,31 @@ class Placeholder:
         """The argument that says where the outputs are, where no tensor does."""
         return next((a for a in self.reads if a.base == "Device"), None)
 
+    @property
+    def finds_place(self) -> bool:
+        """Whether dtype and device are those of whichever tensor is given first."""
+        return bool(self.tensors) and not self.like and self.buffer is None
+
+    def place_lines(self, helper: str) -> list[str]:
+        """Statements before ``dtype_text`` and ``device_text``; ``helper`` is ``first_place``."""
+        if not self.finds_place:
+            return []
+        targets = f"{self.names['dtype']}, {self.names['device']}"
+        return self.layout.call(f"{targets} = ", helper, spread(self.tensors))
+
     def dtype_text(self) -> str:
         """The outputs' dtype."""
         if self.like or self.buffer:
             return f"{self.like or self._buffer_name}.dtype"
-        return _or_default(self.dtype_argument, "torch.float32")
+        default = self.names["dtype"] if self.finds_place else "torch.float32"
+        return _or_default(self.dtype_argument, default)
 
     def device_text(self) -> str:
         """The outputs' device."""
         if self.like or self.buffer:
             return f"{self.like or self._buffer_name}.device"
-        return _or_default(self.device_argument, 'torch.device("cpu")')
+        default = self.names["device"] if self.finds_place else 'torch.device("cpu")'
+        return _or_default(self.device_argument, default)
 
     @property
     def _buffer_name(self) -> str:
@@ -252,38 +271,46 @@ class Placeholder:
             promoted = dtype
         return lines, shape, dtype
 
-    def reference_lines(self, mutated: Sequence[Target], fresh: Sequence[Target]) -> list[str]:
-        """The body of a reference that returns a list: what is written, then what is returned."""
-        lines = self.value_lines()
+    def reference_lines(
+        self, mutated: Sequence[Target], fresh: Sequence[Target], helper: str
+    ) -> list[str]:
+        """The body of a reference that returns a list: what is written, then what is returned.
+
+        ``helper`` is ``first_place`` as the tests can call it.
+        """
+        lines = self.value_lines() if mutated or fresh else []
         mode = self.fake.mode
         value, layout = self.value, self.layout
-        results: list[str] = []
-        for target in mutated:
-            results.append(self._written(target))
+        results: list[str | Group] = [self._written(target) for target in mutated]
         shape, dtype = "", ""
+        if fresh:
+            lines += self.place_lines(helper)
         if fresh and mode is not FakeMode.DYNAMIC:
             before, shape, dtype = self.metadata_lines()
             lines += before
         if fresh and mode is FakeMode.DYNAMIC:
             shape, dtype = f"({DYNAMIC_SIZE},)", self.dtype_text()
         for target in fresh:
-            texts = []
+            texts: list[str | Group] = []
             for multiple in target.multiples():
                 if mode is FakeMode.DYNAMIC and self.like:
                     texts.append(f"({multiple} * {value})[{self.like} > 0].to({dtype})")
                 elif self.value_is_tensor:
                     texts.append(f"({multiple} * {value}).to({dtype}).expand({shape})")
                 else:
-                    place = f"dtype={dtype}, device={self.device_text()}"
-                    texts.append(f"torch.full({shape}, {multiple} * {value}, {place})")
+                    filled = (
+                        *(shape, f"{multiple} * {value}"),
+                        *(f"dtype={dtype}", f"device={self.device_text()}"),
+                    )
+                    texts.append(Group("torch.full(", filled, ")"))
             if target.shape is Shape.LIST:
-                results.append(f"[{', '.join(texts)}]")
+                results.append(Group("[", tuple(texts), "]"))
             else:
                 results.append(texts[0])
         name = self.names["results"]
         lines += layout.line(f"{name}: list[Any] = []")
         for result in results:
-            lines += layout.line(f"{name}.append({result})")
+            lines += layout.call("", f"{name}.append", [result])
         return lines
 
     def _written(self, target: Target) -> str:

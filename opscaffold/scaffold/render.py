@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import shutil
 import tempfile
@@ -164,8 +165,7 @@ def _make_directories(parent: Path) -> list[Path]:
 
 
 def _remove_directories(made: list[Path]) -> None:
-    for path in made:
-        try:
+    # Another program may have put something there meanwhile.
+    with contextlib.suppress(OSError):
+        for path in made:
             path.rmdir()
-        except OSError:
-            return

@@ -83,6 +83,8 @@ class _Writer:
     # Rows: one sample each, in a loop.
 
     def _rows(self) -> Lines:
+        if not any("make" in line for line in self._yield("label", _Variant(), "shape", 1)):
+            return self._yield(quote("plain"), _Variant(), "()", depth=1)
         out = self.form.kind is Kind.OUT and self.expression
         columns = "label, shape, dtype, layout" + (", result" if out else "")
         rows = self._row_table()
@@ -92,8 +94,8 @@ class _Writer:
             texts = tuple(self._row_text(r, result=out) for r in rows)
             group = Group("(", texts, ")", lone_comma=len(texts) == 1)
             head = self.layout.statement(f"for {columns} in ", group, ":")
-        make = self.layout.line("make = Make(device, shape, dtype, layout)", 2)
         result = "result" if out else "shape"
+        make = self.layout.line("make = Make(device, shape, dtype, layout)", 2)
         return [*head, *make, *self._yield("label", _Variant(), result, depth=2)]
 
     def _row_text(self, row: _Row, *, result: bool) -> str:
@@ -195,8 +197,11 @@ class _Writer:
             if evaluated is None or (self.form.kind is Kind.INPLACE and evaluated != size):
                 return []
             result = evaluated
-        lines = self.layout.line(f"make = Make(device, {_size_text(size)}, torch.float64)")
-        return lines + self._yield(quote(label), variant, _size_text(result), depth=1)
+        body = self._yield(quote(label), variant, _size_text(result), depth=1)
+        if any("make" in line for line in body):
+            made = f"make = Make(device, {_size_text(size)}, torch.float64)"
+            body = [*self.layout.line(made), *body]
+        return body
 
     def _yield(self, label: str, variant: _Variant, result: str, depth: int) -> Lines:
         positional: list[str] = []
@@ -228,7 +233,8 @@ class _Writer:
         if self.form.kind is Kind.OUT and written:
             dtype = variant.result_dtype and f"torch.{variant.result_dtype}"
             if not self.p.like:
-                dtype = "" if self.p.dtype_argument else "torch.float32"
+                known = self.p.dtype_argument or self.p.tensors
+                dtype = "" if known else "torch.float32"
             return f"make.buffer({', '.join([result] + [f'dtype={dtype}'] * bool(dtype))})"
         make = "make.writable" if written else "make"
         options = ""

@@ -11,7 +11,7 @@ from pathlib import Path
 @contextlib.contextmanager
 def template_directory(name: str) -> Iterator[Path]:
     """The directory of one template: ``package`` or ``op``."""
-    installed = files("opscaffold").joinpath("_templates", name)
+    installed = files("opscaffold").joinpath("_templates").joinpath(name)
     if installed.is_dir():
         with as_file(installed) as path:
             yield path

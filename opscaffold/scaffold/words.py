@@ -19,10 +19,10 @@ def rule_text(op: OpSpec) -> str:
     """The metadata rule in words."""
     fake = op.fake
     text = _RULES[fake.mode].replace("{shape}", ", ".join(fake.shape))
-    default = "as the arguments say" if fake.mode is not FakeMode.SAME else "the arguments"
+    like = fake.like
     if fake.mode is FakeMode.SAME:
-        return text.replace("{like}", fake.like or default)
-    return text.replace("{like}", f"of {fake.like}" if fake.like else default)
+        return text.replace("{like}", like)
+    return text.replace("{like}", f"of {like}" if like else "as the other arguments say")
 
 
 def contract_lines(op: OpSpec, forms: tuple[Form, ...]) -> list[str]:
@@ -76,11 +76,8 @@ def public_doc(op: OpSpec, form: Form) -> list[str]:
     lines = [f"Call ``{qualname}``. Say here what it computes."]
     tensors = any(a.is_tensor for a in form.arguments)
     if form.kind is not Kind.FUNCTIONAL:
-        lines += [
-            "",
-            "Raises RuntimeError where an argument takes part in autograd: what is written here "
-            "has no gradient.",
-        ]
+        lost = "what is written here has no gradient"
+        lines += ["", f"Raises RuntimeError where an argument takes part in autograd: {lost}."]
     elif tensors:
         backward = "" if op.autograd else " It has no backward."
         lines += ["", f"Raises RuntimeError under forward-mode differentiation.{backward}"]

@@ -114,18 +114,27 @@ def documents_its_schema(op: Any, module: str) -> None:
     assert op._schema in [torch._C.parse_schema(schema) for schema in schemas if schema]
 
 
-def opcheck(op: Any, case: Case) -> None:
-    """PyTorch's own checks."""
-    sample = case.sample()
-    torch.library.opcheck(op, sample.args, sample.kwargs)
+def opcheck(function: Function, op: Any, case: Case) -> None:
+    """PyTorch's own checks of the registered op."""
+    args, kwargs = _registered(function, op, case.sample())
+    torch.library.opcheck(op, args, kwargs)
 
 
-def opcheck_with_grad(op: Any, case: Case) -> None:
+def opcheck_with_grad(function: Function, op: Any, case: Case) -> None:
     """PyTorch's own checks, with every floating-point tensor requiring grad."""
     sample = case.sample()
     for tensor in tensors(_values(sample)):
         tensor.requires_grad_(tensor.is_floating_point())
-    torch.library.opcheck(op, sample.args, sample.kwargs)
+    args, kwargs = _registered(function, op, sample)
+    torch.library.opcheck(op, args, kwargs)
+
+
+def _registered(function: Function, op: Any, sample: Sample) -> tuple[tuple[Any, ...], Any]:
+    """The arguments in the order of the schema, which may not be that of the function."""
+    given = _arguments(function, sample)
+    known = [argument for argument in op._schema.arguments if argument.name in given]
+    args = tuple(given[argument.name] for argument in known if not argument.kwarg_only)
+    return args, {argument.name: given[argument.name] for argument in known if argument.kwarg_only}
 
 
 def agrees(function: Function, reference: Function, case: Case, writes: Sequence[str] = ()) -> None:

@@ -21,6 +21,14 @@ def broadcast_metadata(*tensors: Tensor) -> tuple[Sequence[int], torch.dtype, to
     return shape, dtype, tensors[0].device
 
 
+def first_place(*tensors: Tensor | None) -> tuple[torch.dtype, torch.device]:
+    """Dtype and device of the first tensor that is given; float32 on the CPU where none is."""
+    for tensor in tensors:
+        if tensor is not None:
+            return tensor.dtype, tensor.device
+    return torch.float32, torch.device("cpu")
+
+
 def empty_result(shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> Tensor:
     """A contiguous tensor for a kernel to fill, or for a fake kernel to return."""
     return torch.empty(shape, dtype=dtype, device=device)
