@@ -41,7 +41,8 @@ _UNANNOTATED_VIEWS = frozenset(
     | {"unsafe_split", "unsafe_split_with_sizes", "dropout", "atleast_1d", "atleast_2d"}
     | {"atleast_3d", "cartesian_prod", "broadcast_tensors", "as_tensor", "asarray", "meshgrid"}
     | {"einsum", "numpy", "from_numpy", "from_dlpack", "frombuffer", "expand", "chunk", "split"}
-    | {"hsplit", "vsplit", "dsplit", "tensor_split", "numpy_T", "__getitem__"}
+    | {"hsplit", "vsplit", "dsplit", "tensor_split", "numpy_T", "__getitem__", "to_dlpack"}
+    | {"__dlpack__", "__array__", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"}
 )
 
 # Views on some inputs, copies on others (FACTS section 6, and the PyTorch docs of each).
@@ -51,15 +52,56 @@ MAYBE_VIEWS = frozenset(
     | {"conj", "resolve_conj", "resolve_neg", "real", "coalesce", "to_dense", "sum_to_size"}
     | {"dropout", "einsum", "cartesian_prod", "atleast_1d", "atleast_2d", "atleast_3d"}
     | {"pin_memory", "as_tensor", "asarray", "broadcast_tensors", "dequantize", "meshgrid"}
+    | {"alpha_dropout", "feature_dropout", "feature_alpha_dropout"}
 )
 
 # Share memory behind a storage object of their own (FACTS section 2, S2).
-HIDDEN_VIEWS = frozenset({"numpy", "from_numpy", "from_dlpack", "frombuffer", "__dlpack__"})
+HIDDEN_VIEWS = frozenset(
+    {"numpy", "from_numpy", "from_dlpack", "frombuffer", "__dlpack__", "to_dlpack", "__array__"}
+)
+# Of those, the ones that yield a numpy array.
+ARRAYS = frozenset({"numpy", "__array__"})
+
+# Give back a tuple of views of their argument.
+PARTS = frozenset(
+    {"chunk", "split", "split_with_sizes", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit"}
+    | {"unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes"}
+)
+# May give back any of their arguments, not only the first.
+VIEWS_OF_ALL = frozenset(
+    {"atleast_1d", "atleast_2d", "atleast_3d", "broadcast_tensors", "meshgrid", "cartesian_prod"}
+)
+
+# May write to arguments beside the first, which native_functions.yaml does not say of all.
+_MUTATING = frozenset(
+    {"batch_norm", "native_batch_norm", "instance_norm", "cudnn_batch_norm", "embedding"}
+    | {"miopen_batch_norm", "embedding_bag", "_batch_norm_impl_index"}
+)
+# Of torch.distributed: write to their first argument.
+COLLECTIVES = frozenset(
+    {"all_reduce", "broadcast", "reduce", "recv", "irecv", "all_gather", "all_gather_into_tensor"}
+    | {"reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "scatter"}
+    | {"all_gather_coalesced", "all_reduce_coalesced", "gather"}
+)
+# Methods named like in-place ones that leave the values alone.
+SETTINGS = frozenset({"requires_grad_", "share_memory_", "retain_grad"})
+# Fields of the tuples that ATen functions return.
+FIELDS = frozenset(
+    {"values", "indices", "eigenvalues", "eigenvectors", "U", "S", "Vh", "V", "Q", "R", "L"}
+    | {"sign", "logabsdet", "mantissa", "exponent", "LU", "pivots", "info", "solution", "hist"}
+    | {"residuals", "rank", "singular_values", "bin_edges", "min", "max", "inverse", "result"}
+)
 
 METADATA_ATTRIBUTES = frozenset(
     {"shape", "dtype", "device", "ndim", "layout", "is_cuda", "is_cpu", "requires_grad", "names"}
     | {"itemsize", "nbytes", "is_sparse", "is_quantized", "is_leaf", "is_meta", "is_mps"}
     | {"is_xpu", "grad_fn", "output_nr", "_version"}
+)
+# Functions of torch that look at no value.
+METADATA_FUNCTIONS = frozenset(
+    {"is_tensor", "is_storage", "promote_types", "result_type", "broadcast_shapes", "can_cast"}
+    | {"finfo", "iinfo", "Size", "device", "dtype", "Generator", "get_default_dtype", "sym_int"}
+    | {"sym_max", "sym_min", "sym_not", "is_grad_enabled", "is_autocast_enabled"}
 )
 METADATA_METHODS = frozenset(
     {"size", "stride", "dim", "numel", "nelement", "ndimension", "is_contiguous", "element_size"}
@@ -107,3 +149,13 @@ def is_reshaping(name: str) -> bool:
 def is_dynamic(name: str) -> bool:
     """Whether the result's metadata depends on values."""
     return name in _facts()["dynamic"] or name in _DYNAMIC
+
+
+def returns_several(name: str) -> bool:
+    """Whether some form of the function returns several tensors."""
+    return name in _facts()["several"] or name in PARTS
+
+
+def may_mutate(name: str) -> bool:
+    """Whether a function that is not in place by its name may write to an argument."""
+    return name in _facts()["mutating"] or name in _MUTATING

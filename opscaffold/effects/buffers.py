@@ -121,10 +121,10 @@ def body_of(function: FunctionNode | ast.Lambda) -> list[ast.stmt]:
 def start_value(argument: Argument) -> Value:
     """What is known of an argument when a kernel starts."""
     if not argument.tensor:
-        return Value(null=None if argument.optional else False)
+        return Value(null=None if argument.optional else False, container=argument.is_list)
     if argument.is_list:
-        value = parameter(argument.name)
-        return Value(null=None if argument.optional else False, refs=value.viewed().refs)
+        refs = parameter(argument.name).viewed().refs
+        return Value(null=None if argument.optional else False, refs=refs, container=True)
     return parameter(argument.name, null=None if argument.optional else False)
 
 

@@ -1,34 +1,42 @@
-"""Following calls: ATen functions and methods, project functions, and code out of sight."""
+"""Following calls: ATen functions and methods, numpy, ops of the project, code out of sight."""
 
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
-from opscaffold.effects import aten
-from opscaffold.effects.expressions import Expressions
+from opscaffold.contract.kinds import infer_kind
+from opscaffold.contract.model import Kind, ListType, OpContract
+from opscaffold.effects import arrays, aten
+from opscaffold.effects.containers import Containers
 from opscaffold.effects.trace import Effect, FunctionNode, Names
-from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Ref, Value, fresh, join
+from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, gathered, join
 
 # Builtins that look at an argument's metadata at most.
 _METADATA_BUILTINS = frozenset({"isinstance", "len", "type", "id", "hasattr", "callable"})
 _READING_BUILTINS = frozenset(
-    {"int", "float", "bool", "str", "repr", "print", "sum", "min", "max", "abs", "round", "any"}
+    {"int", "float", "bool", "str", "repr", "print", "min", "max", "abs", "round", "any"}
     | {"all", "range", "hash", "format", "divmod", "pow"}
 )
 _CONTAINER_BUILTINS = frozenset(
-    {"tuple", "list", "set", "dict", "zip", "enumerate", "reversed", "sorted", "iter", "next"}
-    | {"map", "filter", "frozenset"}
+    {"tuple", "list", "set", "dict", "zip", "enumerate", "reversed", "sorted", "iter", "frozenset"}
 )
 
 
-class Calls(Expressions):
+class Calls(Containers):
     """Adds the understanding of calls to the evaluation of expressions."""
 
     def call(self, node: ast.Call, env: Env) -> Value:
         """Evaluate a call."""
+        contract = self.names.op(node.func)
+        if contract is not None:
+            return self.op_call(node, contract, env)
         dotted = self.names.dotted(node.func)
         if dotted is not None and dotted.startswith("torch."):
             return self.torch_call(node, dotted, env)
+        numpy_name = None if dotted is None else arrays.function_name(dotted)
+        if numpy_name is not None:
+            return self.numpy_call(node, numpy_name, env)
         function = self.names.function(node.func)
         if function is not None:
             return self.project_call(node, function, env)
@@ -43,31 +51,122 @@ class Calls(Expressions):
         del target
         return self.opaque_call(node, self.arguments(node, env), env)
 
+    def op_call(self, node: ast.Call, contract: OpContract, env: Env) -> Value:
+        """Evaluate a call of an op: it does what it declares."""
+        positional = [p.name for p in contract.parameters if not p.kw_only]
+        starred = any(isinstance(a, ast.Starred) for a in node.args)
+        if starred or len(node.args) > len(positional) or any(k.arg is None for k in node.keywords):
+            return self.opaque_call(node, self.arguments(node, env), env)
+        given = {n: self.value(a, env) for n, a in zip(positional, node.args, strict=False)}
+        given |= {k.arg or "": self.value(k.value, env) for k in node.keywords}
+        mutated = [given[name] for name in contract.mutated if name in given]
+        self.read([v for n, v in given.items() if n not in contract.mutated], node, env)
+        kind = infer_kind(contract)
+        for value in mutated:
+            self.emit(Effect.WRITE if kind is Kind.OUT else Effect.UPDATE, value, node, env)
+        if contract.tags and kind in {Kind.INPLACE, Kind.OUT} and mutated:
+            return mutated[0] if len(mutated) == 1 else Value(null=False, items=tuple(mutated))
+        if not contract.returns:
+            return Value(null=True, truth=False)
+        if mutated:
+            # Whether it keeps from returning what it writes is no more than declared.
+            return Value(refs=frozenset({UNSEEN}).union(*(v.guessed() for v in mutated)))
+        lists = any(isinstance(r.type, ListType) for r in contract.returns)
+        return self.new(node, several=lists or len(contract.returns) > 1)
+
     def torch_call(self, node: ast.Call, dotted: str, env: Env) -> Value:
         """Evaluate a call below ``torch``."""
         parts = dotted.split(".")
-        if parts[:2] == ["torch", "ops"] and parts[2:3] != ["aten"]:
+        aten_op = parts[:3] == ["torch", "ops", "aten"] and len(parts) > 3
+        if parts[:2] == ["torch", "ops"] and not aten_op:
             return self.opaque_call(node, self.arguments(node, env), env)
-        name = parts[3] if parts[:3] == ["torch", "ops", "aten"] and len(parts) > 3 else parts[-1]
+        name = parts[3] if aten_op else parts[-1]
+        if not aten_op and len(parts) > 2 and aten.is_known(f"{parts[-2]}_{name}"):
+            name = f"{parts[-2]}_{name}"
         out = next((k for k in node.keywords if k.arg == "out"), None)
         values = [self.value(a, env) for a in node.args]
         values += [self.value(k.value, env) for k in node.keywords if k is not out]
-        if any(k.arg == "inplace" and not _is_false(k.value) for k in node.keywords) or (
-            aten.is_inplace(name) and node.args
-        ):
+        first = values[0] if values else ANYTHING
+        if name in aten.METADATA_METHODS or name in aten.METADATA_FUNCTIONS:
+            return SCALAR
+        if parts[:2] == ["torch", "distributed"] and name in aten.COLLECTIVES:
             self.read(values[1:], node, env)
-            return self.mutate(node, name, values[0] if values else ANYTHING, env)
-        new = fresh(node.lineno, node.col_offset)
-        if not aten.is_allocator(name):
-            self.read(values, node, env)
-        if aten.is_view(name):
-            new = self.view_of(values[0], name) if values else ANYTHING
-        elif not aten.is_known(name):
-            refs = frozenset(Ref(r.root) for value in values for r in value.all_refs())
-            new = Value(refs=refs | ({UNSEEN} if refs else frozenset()))
+            self.emit(Effect.UPDATE, first, node, env)
+            return ANYTHING
+        initialises = parts[:3] == ["torch", "nn", "init"] and name.endswith("_")
+        inplace = next((k for k in node.keywords if k.arg == "inplace"), None)
+        if inplace is not None and self.value(inplace.value, env).truth is not False:
+            self.read(values[1:], node, env)
+            if self.value(inplace.value, env).truth is True:
+                return self.mutate(node, name, first, env)
+            left = env.mutated
+            result = join(self.mutate(node, name, first, env), self.new(node))
+            env.mutated = left
+            return result
+        if (aten.is_inplace(name) or initialises) and node.args:
+            self.read(values[1:], node, env)
+            return self.mutate(node, name, first, env)
+        new = self.torch_result(node, name, values, env, pure=parts[1:3] == ["nn", "functional"])
+        if aten_op and len(parts) > 4 and parts[4] != "default":
+            for keyword in node.keywords:
+                if keyword is not out:
+                    self.emit(Effect.OPAQUE, self.value(keyword.value, env), node, env)
         if out is not None:
             return self.write_out(node, out.value, new, env)
         return new
+
+    def torch_result(
+        self, node: ast.Call, name: str, values: list[Value], env: Env, *, pure: bool
+    ) -> Value:
+        """Record what a function of torch looks at; return what it returns without ``out=``."""
+        if aten.is_allocator(name):
+            return self.new(node)
+        known = aten.is_known(name)
+        if aten.may_mutate(name) or not (known or pure):
+            for value in values:
+                self.emit(Effect.OPAQUE, value, node, env)
+        else:
+            self.read(values, node, env)
+        if not known and not aten.is_view(name):
+            refs = frozenset[str]().union(*(v.roots for v in values))
+            guessed = frozenset({UNSEEN}).union(*(v.guessed() for v in values))
+            return Value(refs=guessed if refs else frozenset())
+        if name == "einsum":
+            return self.new(node) if len(values) > 2 else self.view_of(values[-1], name)
+        if not aten.is_view(name):
+            return self.new(node, several=aten.returns_several(name))
+        if not values:
+            return ANYTHING
+        if name in {"as_tensor", "asarray"} and values[0].refs:
+            # An array lends its memory unless another dtype or device is asked for.
+            array = all(r.array for r in values[0].refs)
+            viewed = values[0].viewed(perhaps=not array or bool(node.keywords), hidden=array)
+            return replace(viewed, refs=frozenset(replace(r, array=False) for r in viewed.refs))
+        base = gathered(values) if name in aten.VIEWS_OF_ALL else values[0]
+        return self.view_of(base, name)
+
+    def numpy_call(self, node: ast.Call, name: str, env: Env) -> Value:
+        """Evaluate a call of a numpy function."""
+        out = next((k for k in node.keywords if k.arg == "out"), None)
+        values = [self.value(a, env) for a in node.args]
+        values += [self.value(k.value, env) for k in node.keywords if k is not out]
+        if arrays.is_mutating(name) and values:
+            self.read(values[1:], node, env)
+            self.emit(Effect.UPDATE, values[0], node, env)
+            return Value(null=True)
+        self.read(values, node, env)
+        copies = {"array": True, "nan_to_num": True}
+        if name in copies:
+            copy = next((k.value for k in node.keywords if k.arg == "copy"), None)
+            if copy is None or not (isinstance(copy, ast.Constant) and copy.value is False):
+                return _array(self.new(node))
+        elif not arrays.is_view(name):
+            new = _array(self.new(node))
+            return new if out is None else self.write_out(node, out.value, new, env)
+        if not values:
+            return ANYTHING
+        viewed = values[0].viewed(perhaps=arrays.is_maybe_view(name), hidden=True)
+        return _array(viewed)
 
     def write_out(self, node: ast.Call, expr: ast.expr, new: Value, env: Env) -> Value:
         """The effect and result of an ``out=`` argument, which may be None."""
@@ -91,16 +190,26 @@ class Calls(Expressions):
 
     def view_of(self, value: Value, name: str) -> Value:
         """A view of a value, which on some inputs may be a copy."""
-        return value.viewed(
+        viewed = value.viewed(
             whole=name in aten.WHOLE_VIEWS,
             perhaps=name in aten.MAYBE_VIEWS,
             hidden=name in aten.HIDDEN_VIEWS,
+        )
+        several = name in aten.PARTS
+        array = name in aten.ARRAYS
+        if not several and not array and not any(r.array for r in viewed.refs):
+            return viewed
+        return replace(
+            viewed, refs=frozenset(replace(r, several=several, array=array) for r in viewed.refs)
         )
 
     def method_call(self, node: ast.Call, func: ast.Attribute, env: Env) -> Value:
         """Evaluate ``receiver.method(...)``, where the receiver may be a tensor."""
         receiver = self.value(func.value, env)
         name = func.attr
+        held = self.container_call(node, func, receiver, env)
+        if held is not None:
+            return held
         tensor_like = bool(receiver.all_refs() - {UNSEEN})
         values = self.arguments(node, env)
         out = next((k for k in node.keywords if k.arg == "out"), None)
@@ -112,25 +221,59 @@ class Calls(Expressions):
             return self.opaque_call(node, values, env)
         if name in aten.METADATA_METHODS:
             return SCALAR
+        if receiver.refs and all(r.array for r in receiver.refs):
+            return self.array_method(node, name, receiver, values, env)
+        if name in {"item", "tolist"}:
+            self.read([receiver], node, env)
+            return Value(null=False, container=name == "tolist")
         if aten.is_allocator(name):
-            return fresh(node.lineno, node.col_offset)
+            return self.new(node)
+        if name in aten.SETTINGS:
+            return receiver
         if aten.is_inplace(name):
             self.read(values, node, env)
             return self.mutate(node, name, receiver, env)
         if not aten.is_known(name):
             return self.opaque_call(node, [receiver, *values], env)
+        if aten.may_mutate(name):
+            self.opaque_call(node, [receiver, *values], env)
+            return self.new(node)
         self.read(values, node, env)
         if aten.is_view(name):
             return self.maybe_view(node, name, receiver)
         self.read([receiver], node, env)
-        if out is not None:
-            return self.write_out(node, out.value, fresh(node.lineno, node.col_offset), env)
-        return fresh(node.lineno, node.col_offset)
+        new = self.new(node, several=aten.returns_several(name))
+        return new if out is None else self.write_out(node, out.value, new, env)
+
+    def array_method(
+        self, node: ast.Call, name: str, receiver: Value, values: list[Value], env: Env
+    ) -> Value:
+        """Evaluate a method of a numpy array."""
+        self.read(values, node, env)
+        if name in arrays.METADATA:
+            return SCALAR
+        if arrays.is_method_mutating(name):
+            self.emit(Effect.UPDATE, receiver, node, env)
+            return Value(null=True)
+        if arrays.is_method_view(name):
+            return receiver.viewed(perhaps=arrays.is_maybe_view(name))
+        if name == "astype" and any(k.arg == "copy" for k in node.keywords):
+            return receiver.viewed(perhaps=True)
+        self.read([receiver], node, env)
+        out = next((k for k in node.keywords if k.arg == "out"), None)
+        new = _array(self.new(node))
+        return new if out is None else self.write_out(node, out.value, new, env)
 
     def maybe_view(self, node: ast.Call, name: str, receiver: Value) -> Value:
         """A view, unless the call forbids one (``to(..., copy=True)``)."""
-        if name == "to" and any(k.arg == "copy" and _is_true(k.value) for k in node.keywords):
-            return fresh(node.lineno, node.col_offset)
+        copy = next((k.value for k in node.keywords if k.arg == "copy"), None)
+        if name == "to" and copy is None and node.args and _is_true(node.args[-1]):
+            # The last of to(dtype, non_blocking, copy) or to(device, dtype, non_blocking, copy).
+            copy = node.args[-1] if len(node.args) >= 3 else None
+        if name == "to" and copy is not None and _is_true(copy):
+            return self.new(node)
+        if name == "type" and not node.args and not node.keywords:
+            return SCALAR
         return self.view_of(receiver, name)
 
     def builtin_call(self, node: ast.Call, name: str, env: Env) -> Value:
@@ -141,17 +284,24 @@ class Calls(Expressions):
         if name in _READING_BUILTINS:
             self.read(values, node, env)
             return SCALAR
-        refs = frozenset(Ref(r.root) for value in values for r in value.all_refs())
+        if name == "sum":
+            self.read(values, node, env)
+            return self.computed(node, values)
+        if name == "next" and values:
+            return values[0].element()
         if name in _CONTAINER_BUILTINS:
-            if name in {"tuple", "list"} and len(values) == 1 and values[0].items is not None:
-                return values[0]
-            return Value(null=False, refs=refs)
+            if name in {"tuple", "list"} and len(values) == 1:
+                one = values[0]
+                if one.items is not None or any(r.several for r in one.refs):
+                    return replace(one, container=name == "list")
+            inner = [v.element() for v in values]
+            return gathered(inner)
         return self.opaque_call(node, values, env)
+
+
+def _array(value: Value) -> Value:
+    return replace(value, refs=frozenset(replace(r, array=True) for r in value.refs))
 
 
 def _is_true(expr: ast.expr) -> bool:
     return isinstance(expr, ast.Constant) and expr.value is True
-
-
-def _is_false(expr: ast.expr) -> bool:
-    return isinstance(expr, ast.Constant) and expr.value is False

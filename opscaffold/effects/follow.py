@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from opscaffold.effects.calls import Calls
 from opscaffold.effects.expressions import bind_all
+from opscaffold.effects.helpers import as_kept, decoration
 from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import (
     ANYTHING,
@@ -17,6 +18,7 @@ from opscaffold.effects.values import (
     Env,
     Ref,
     Value,
+    gathered,
     join,
     join_envs,
 )
@@ -50,6 +52,8 @@ class Follower(Calls):
         self.stack = stack
         self.exits: list[tuple[Value, Env]] = []
         self.leaving: list[list[Env]] = []
+        self.inner: set[ast.AST] = set()
+        self.lasting: set[str] = set()
 
     def run(self, body: list[ast.stmt], env: Env) -> None:
         """Follow a function body to its end."""
@@ -61,7 +65,7 @@ class Follower(Calls):
         """Record a way out of the function."""
         self.exits.append((value, env))
         if not self.stack:
-            self.trace.returns.append(Returned(node, value, env.mutated))
+            self.trace.returns.append(Returned(node, value, env.mutated, env.written))
 
     def block(self, body: Iterable[ast.stmt], env: Env | None) -> Env | None:
         """Follow statements in turn."""
@@ -113,6 +117,7 @@ class Follower(Calls):
                 return self.match(node, env)
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 self.captured(node, env)
+                self.inner.add(node)
                 env.names[node.name] = SCALAR
             case ast.Delete():
                 for target in node.targets:
@@ -128,6 +133,9 @@ class Follower(Calls):
 
     def declare(self, node: ast.stmt, env: Env) -> None:
         """Imports, ``global`` and the like: their names stand for something out of sight."""
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            self.lasting.update(node.names)
+            return
         for alias in getattr(node, "names", []):
             name = alias if isinstance(alias, str) else (alias.asname or alias.name).split(".")[0]
             env.names[name] = ANYTHING
@@ -136,20 +144,29 @@ class Follower(Calls):
         """Assign a value to a target."""
         match target:
             case ast.Name():
+                if target.id in self.lasting:
+                    self.emit(Effect.KEEP, value, target, env)
                 env.names[target.id] = value
             case ast.Tuple() | ast.List():
                 self.unpack(target, value, env)
             case ast.Subscript():
                 owner, index = self.value(target.value, env), self.value(target.slice, env)
+                if owner.container or owner.items is not None:
+                    self.store(target.value, owner, [value], target, env)
+                    return
                 self.read([value, index], target, env)
                 whole = _covers_all(target.slice)
                 self.emit(Effect.WRITE if whole else Effect.WRITE_PART, owner, target, env)
             case ast.Attribute():
                 owner = self.value(target.value, env)
-                self.emit(Effect.RESHAPE, owner, target, env)
-                self.emit(Effect.OPAQUE, value, target, env)
+                if target.attr == "data":
+                    self.emit(Effect.RESHAPE, owner, target, env)
+                elif target.attr in {"real", "imag"}:
+                    self.emit(Effect.WRITE_PART, owner, target, env)
+                local = owner.all_refs() - {UNSEEN}
+                self.emit(Effect.OPAQUE if local else Effect.KEEP, value, target, env)
             case ast.Starred():
-                self.bind(target.value, value.viewed(), env)
+                self.bind(target.value, gathered([value]), env)
 
     def unpack(self, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
         """Assign the elements of a value to the elements of a target."""
@@ -160,22 +177,28 @@ class Follower(Calls):
                 self.bind(element, item, env)
             return
         for index, element in enumerate(target.elts):
-            self.bind(element, _element(value, index), env)
+            known = bool(value.all_refs()) and UNSEEN not in value.all_refs()
+            separate = replace(value, refs=_separate(value))
+            part = separate.element(index)
+            self.bind(element, replace(part, null=False if known else None), env)
 
     def augment(self, node: ast.AugAssign, env: Env) -> None:
         """Follow ``x += y``: in place where x is a tensor."""
         value = self.value(node.value, env)
-        self.read([value], node, env)
         match node.target:
-            case ast.Name(id=name):
-                current = env.names.get(name, ANYTHING)
+            case ast.Name() as name:
+                current = self.lookup(name, env)
+                if current.container or current.items is not None or value.items is not None:
+                    values = [replace(value.element(), items=value.items)]
+                    self.store(name, current, values, node, env)
+                    return
+                self.read([value], node, env)
                 self.emit(Effect.UPDATE, current, node, env)
                 if not current.all_refs():
-                    env.names[name] = Value(null=False, refs=value.all_refs())
-            case ast.Subscript(value=owner):
-                self.emit(Effect.UPDATE, self.value(owner, env), node, env)
-            case ast.Attribute(value=owner):
-                self.emit(Effect.UPDATE, self.value(owner, env), node, env)
+                    env.names[name.id] = self.computed(node.value, [value])
+            case ast.Subscript() | ast.Attribute():
+                self.read([value], node, env)
+                self.emit(Effect.UPDATE, self.value(node.target.value, env), node, env)
 
     def branch(self, node: ast.If, env: Env) -> Env | None:
         """Follow an ``if``: one branch where the test is decided, else both."""
@@ -189,6 +212,7 @@ class Follower(Calls):
     def loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env) -> Env | None:
         """Follow a loop body until its environment is stable; it may run no time at all."""
         self.leaving.append([])
+        self.looping += 1
         current: Env | None = env
         for _ in range(_ROUNDS):
             if current is None:
@@ -198,11 +222,12 @@ class Follower(Calls):
                 self.truth(node.test, scope)
                 scope = self.narrow(node.test, scope, True)
             else:
-                bind_all(node.target, self.value(node.iter, scope).viewed(), scope)
+                self.bind_each(node.target, self.iterate(node.iter, scope), scope)
             after = join_envs(current.copy(), self.block(node.body, scope))
             if after == current:
                 break
             current = after
+        self.looping -= 1
         for left in self.leaving.pop():
             current = join_envs(current, left)
         return self.block(node.orelse, current)
@@ -247,28 +272,35 @@ class Follower(Calls):
         """Follow a function of the project with the values of this call."""
         function, names = target
         bound = self.bind_arguments(node, function, env)
+        cached = decoration(function, names)
         if (
             bound is None
+            or cached is None
             or function in self.stack
             or len(self.stack) >= _DEPTH
-            or function.decorator_list
             or isinstance(function, ast.AsyncFunctionDef)
             or any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
         ):
             return self.opaque_call(node, self.arguments(node, env), env)
+        around = dict(env.names) if function in self.inner else {}
         inner_trace = Trace()
         inner = Follower(names, inner_trace, (*self.stack, function))
-        inner.run(function.body, Env(bound, env.written, env.mutated))
+        inner.within = f"{self.within}@{node.lineno}:{node.col_offset}"
+        inner.looping, inner.inner = self.looping, set(self.inner)
+        inner.run(function.body, Env(around | bound, env.written, env.mutated, env.touched))
         for event in inner_trace.events:
             self.trace.events.append(replace(event, node=node))
+        self.trace.repeated |= inner_trace.repeated
         result: Value | None = None
         end: Env | None = None
         for value, left in inner.exits:
             result = value if result is None else join(result, value)
             end = join_envs(end, left)
         if end is not None:
-            env.written, env.mutated = end.written, end.mutated
-        return result or ANYTHING
+            env.take_memory(end)
+        if result is None:
+            return ANYTHING
+        return as_kept(result, function.name) if cached else result
 
     def bind_arguments(
         self, node: ast.Call, function: FunctionNode, env: Env
@@ -312,14 +344,12 @@ def _covers_all(index: ast.expr) -> bool:
     return isinstance(index, ast.Constant) and index.value is Ellipsis
 
 
-def _element(value: Value, index: int) -> Value:
-    refs = set()
-    for ref in value.all_refs():
-        # A function that returns several fresh tensors returns separate ones.
-        separate = ref.root.startswith("fresh:") and ref.exact
-        refs.add(Ref(f"{ref.root}.{index}", True, True) if separate else Ref(ref.root))
-    known = bool(refs) and UNSEEN not in refs
-    return Value(False if known else None, None, frozenset(refs))
+def _separate(value: Value) -> frozenset[Ref]:
+    """The memory of a tuple of tensors: a call that returns several new ones keeps them apart."""
+    return frozenset(
+        replace(r, several=True) if r.exact and r.root.startswith("fresh:") else r
+        for r in value.all_refs()
+    )
 
 
 def _stored(node: ast.AST) -> set[str]:

@@ -23,11 +23,15 @@ class Answer(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """How one argument is mutated, with the places where it is."""
+    """How one argument is mutated, with the places where it is.
+
+    ``perhaps`` says that on some inputs only a copy of it is written to.
+    """
 
     argument: str
     answer: Answer
     events: tuple[Event, ...]
+    perhaps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +39,10 @@ class Aliasing:
     """How one return shares memory.
 
     ``index`` is the place in a returned tuple, None for a single return. ``root`` is the memory:
-    ``param:x``, ``global:name``. ``exact`` says it is that object, ``perhaps`` that on some
-    inputs it is a copy, ``hidden`` that PyTorch's own check cannot see it. ``places`` are the
-    returns concerned (or, where a body just ends, the function).
+    ``param:x``, ``global:name``, or a ``fresh:`` one that is kept beyond the call. ``exact`` says
+    that it is that object, ``perhaps`` that on some inputs it is a copy, ``hidden`` that PyTorch's
+    own check cannot see it. ``places`` are the returns concerned (or, where a body just ends, the
+    function).
     """
 
     index: int | None
@@ -50,13 +55,22 @@ class Aliasing:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlap:
+    """A return of which two parts share memory; ``same`` says that they are one tensor."""
+
+    place: ast.AST
+    answer: Answer
+    same: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Effects:
     """All of it. ``opaque`` are the arguments that code out of sight was given, with the calls."""
 
     trace: Trace
     mutations: dict[str, Mutation]
     aliases: tuple[Aliasing, ...]
-    overlaps: tuple[ast.AST, ...]
+    overlaps: tuple[Overlap, ...]
     opaque: dict[str, tuple[ast.AST, ...]]
 
     def mutates(self, argument: str) -> Answer:
@@ -74,13 +88,14 @@ def effects_of(
     mutations = {}
     opaque: dict[str, tuple[ast.AST, ...]] = {}
     for argument in arguments:
-        events = trace.on(f"param:{argument.name}")
-        written = tuple(e for e in events if e.effect in MUTATIONS and e.sure)
+        root = f"param:{argument.name}"
+        events = trace.on(root)
+        written = tuple(e for e in events if e.effect in MUTATIONS and e.known)
         if written:
-            root = f"param:{argument.name}"
             everywhere = all(root in r.mutated for r in trace.returns)
             answer = Answer.ALWAYS if everywhere and trace.returns else Answer.SOMETIMES
-            mutations[argument.name] = Mutation(argument.name, answer, written)
+            perhaps = all(e.perhaps for e in written)
+            mutations[argument.name] = Mutation(argument.name, answer, written, perhaps)
         handed = tuple(e.node for e in events if e.effect is Effect.OPAQUE)
         if handed:
             opaque[argument.name] = handed
@@ -93,20 +108,16 @@ def effects_of(
     )
 
 
-def _parts(value: Value) -> list[tuple[int | None, Value]]:
-    if value.items is None:
-        return [(None, value)]
-    return list(enumerate(value.items))
-
-
 def _aliases(trace: Trace, function: ast.AST) -> Iterable[Aliasing]:
+    kept = {e.root for e in trace.events if e.effect is Effect.KEEP and e.root[:6] == "fresh:"}
     found: dict[tuple[int | None, str], list[tuple[Returned, Ref, bool]]] = {}
     for returned in trace.returns:
-        for index, part in _parts(returned.value):
+        for index, part in returned.value.parts():
             refs = part.all_refs()
             only = len({r.root for r in refs}) == 1 and UNSEEN not in refs
             for ref in refs:
-                if ref.root.startswith(("param:", "global:")):
+                lasting = ref.root.startswith(("param:", "global:")) or ref.root in kept
+                if lasting and not ref.guess:
                     found.setdefault((index, ref.root), []).append((returned, ref, only))
     total = len(trace.returns)
     for (index, root), hits in found.items():
@@ -126,12 +137,34 @@ def _aliases(trace: Trace, function: ast.AST) -> Iterable[Aliasing]:
         )
 
 
-def _overlaps(trace: Trace, function: ast.AST) -> Iterable[ast.AST]:
-    """Returns of which two parts surely share memory."""
+def _overlaps(trace: Trace, function: ast.AST) -> Iterable[Overlap]:
+    """Returns of which two parts share memory that the call allocated."""
     for returned in trace.returns:
-        roots = [
-            {r.root for r in part.all_refs() if r.root.startswith("fresh:") and not r.perhaps}
-            for _, part in _parts(returned.value)
+        leaves = [_allocated(leaf, trace) for leaf in returned.value.leaves()]
+        met: list[tuple[Ref, Ref, bool]] = [
+            (ref, ref, len(refs) == 1)
+            for refs in leaves
+            for ref in refs
+            if ref.several and not ref.exact
         ]
-        if any(a & b for i, a in enumerate(roots) for b in roots[i + 1 :]):
-            yield returned.node or function
+        for i, left in enumerate(leaves):
+            for right in leaves[i + 1 :]:
+                # Where either is one of many, the two may well be chosen apart.
+                if min(len(left), len(right)) == 1:
+                    sure = len(left) == len(right) == 1
+                    met += [(a, b, sure) for a in left for b in right if a.root == b.root]
+        if met:
+            always = any(sure and not (a.perhaps or b.perhaps) for a, b, sure in met)
+            yield Overlap(
+                returned.node or function,
+                Answer.ALWAYS if always else Answer.SOMETIMES,
+                any(a.exact and b.exact for a, b, _ in met),
+            )
+
+
+def _allocated(value: Value, trace: Trace) -> list[Ref]:
+    return [
+        ref
+        for ref in value.refs
+        if ref.root.startswith("fresh:") and not ref.guess and ref.root not in trace.repeated
+    ]

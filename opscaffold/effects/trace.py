@@ -7,6 +7,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from opscaffold.contract.model import OpContract
 from opscaffold.effects.values import Value
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
@@ -21,6 +22,28 @@ class Names(Protocol):
     def function(self, expr: ast.expr) -> tuple[FunctionNode, Names] | None:
         """The function definition that an expression denotes, with the names it sees."""
 
+    def op(self, expr: ast.expr) -> OpContract | None:
+        """The declared contract of the op of the project that an expression denotes."""
+
+    def outer(self, expr: ast.expr) -> Outer | None:
+        """What a name or attribute that is not local to the function stands for, if in sight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """A value made outside the function; ``null`` says that it may be None at times."""
+
+    kind: OuterKind
+    null: bool = False
+
+
+class OuterKind(enum.Enum):
+    """What lasts from one call to the next."""
+
+    TENSOR = "tensor"
+    CONTAINER = "container"
+    CONSTANT = "constant"
+
 
 class Effect(enum.Enum):
     """What happens to memory at one place."""
@@ -31,6 +54,7 @@ class Effect(enum.Enum):
     UPDATE = "reads and writes"
     RESHAPE = "changes the shape or storage of"
     OPAQUE = "hands to code out of sight"
+    KEEP = "keeps beyond the call"
     TRUTH = "takes the truth of"
 
 
@@ -44,6 +68,8 @@ class Event:
     ``node`` is the expression or statement in the function that is followed, also where the
     effect happens further down in a function it calls. ``covered`` says that every element was
     written before, on every path to here; ``sure`` that it is this memory and no other.
+    ``known`` says that it is this memory on some path in sight, ``perhaps`` that on some inputs
+    it is a copy; ``first`` that nothing was written to it before on any path, by any code.
     """
 
     effect: Effect
@@ -51,18 +77,23 @@ class Event:
     node: ast.AST
     covered: bool
     sure: bool = True
+    known: bool = True
+    perhaps: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Returned:
     """One way out of the function: the return statement (None: the end of the body).
 
-    ``mutated`` is the memory written to on every path that leads there.
+    ``mutated`` is the memory written to on every path that leads there, ``written`` that which
+    is overwritten as a whole.
     """
 
     node: ast.Return | None
     value: Value
     mutated: frozenset[str] = frozenset()
+    written: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -72,7 +103,8 @@ class Trace:
     ``tests`` holds, for each truth tested, the answers met (None: unknown); ``chosen`` likewise,
     for each ``a or b``, whether the left operand was the result. ``nulls`` records the nullness
     of expressions that were asked about. ``absent_outs`` are the arguments of ``out=`` of torch
-    functions that were None at some time.
+    functions that were None at some time. ``repeated`` is memory allocated in a loop: one name for
+    several tensors.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -81,6 +113,7 @@ class Trace:
     chosen: dict[ast.BoolOp, set[bool | None]] = field(default_factory=dict)
     nulls: dict[ast.expr, set[bool | None]] = field(default_factory=dict)
     absent_outs: set[ast.expr] = field(default_factory=set)
+    repeated: set[str] = field(default_factory=set)
 
     def decided(self) -> dict[ast.expr, bool]:
         """The tests that came out one way every time."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
     """Memory a value may stand on.
 
-    ``root`` names it: ``param:x``, ``fresh:12:8`` (allocated at that line and column),
-    ``global:cache`` (bound outside the function), ``?`` (out of sight). ``exact`` says that the
-    value is that very object, not a view of it; ``whole`` that it covers every element;
-    ``perhaps`` that on some inputs it is a copy instead; ``hidden`` that it shares the memory
-    behind a storage object of its own, where PyTorch's alias check does not look.
+    ``root`` names it: ``param:x``, ``fresh:12:8`` (allocated at that line and column; by a
+    function that is followed, with the place of the call behind ``@``), ``global:cache`` (bound
+    outside the function), ``?`` (out of sight). ``exact`` says that the value is that very
+    object, not a view of it; ``whole`` that it covers every element; ``perhaps`` that on some
+    inputs it is a copy instead; ``hidden`` that it shares the memory behind a storage object of
+    its own, where PyTorch's alias check does not look. ``guess`` says that nothing in sight
+    makes it so: code out of sight was given the memory, and may have returned it. ``array``
+    marks a numpy array, ``several`` a tuple of tensors: of separate ones where it is exact, of
+    views of one memory where not.
     """
 
     root: str
@@ -21,6 +26,9 @@ class Ref:
     whole: bool = False
     perhaps: bool = False
     hidden: bool = False
+    guess: bool = False
+    array: bool = False
+    several: bool = False
 
 
 UNSEEN = Ref("?")
@@ -32,13 +40,15 @@ class Value:
 
     ``null`` is True for None, False for anything else, None where that is not known; ``truth``
     likewise for truthiness. ``refs`` is empty for what holds no tensor memory. ``items`` keeps
-    the elements of a tuple or list display.
+    the elements of a tuple or list display. ``container`` says that it is a list, a dict or the
+    like, whose elements stand on ``refs``.
     """
 
     null: bool | None = None
     truth: bool | None = None
     refs: frozenset[Ref] = frozenset()
     items: tuple[Value, ...] | None = None
+    container: bool = False
 
     @property
     def roots(self) -> frozenset[str]:
@@ -49,10 +59,43 @@ class Value:
     def viewed(self, *, whole: bool = False, perhaps: bool = False, hidden: bool = False) -> Value:
         """A view of this value."""
         refs = frozenset(
-            Ref(r.root, False, whole and r.whole, perhaps or r.perhaps, hidden or r.hidden)
+            replace(
+                r,
+                exact=False,
+                whole=whole and r.whole,
+                perhaps=perhaps or r.perhaps,
+                hidden=hidden or r.hidden,
+                several=False,
+            )
             for r in self.all_refs()
         )
         return Value(null=False, refs=refs)
+
+    def element(self, index: int | str = "*") -> Value:
+        """One element of a tuple or list, or one slice of a tensor."""
+        refs = set()
+        for ref in self.all_refs():
+            if ref.several and ref.exact:
+                refs.add(replace(ref, root=f"{ref.root}.{index}", several=False))
+            elif ref == UNSEEN:
+                refs.add(ref)
+            else:
+                refs.add(replace(ref, exact=False, whole=False, several=False))
+        return Value(refs=frozenset(refs))
+
+    def parts(self) -> list[tuple[int | None, Value]]:
+        """The elements of a display with their places; else the value itself."""
+        return [(None, self)] if self.items is None else list(enumerate(self.items))
+
+    def leaves(self) -> list[Value]:
+        """The values that no display holds in turn, in order."""
+        if self.items is None:
+            return [self]
+        return [leaf for item in self.items for leaf in item.leaves()]
+
+    def guessed(self) -> frozenset[Ref]:
+        """The memory as what code out of sight made of it may still stand on."""
+        return frozenset(r if r == UNSEEN else Ref(r.root, guess=True) for r in self.all_refs())
 
     def all_refs(self) -> frozenset[Ref]:
         """The references of this value and of its elements."""
@@ -62,7 +105,7 @@ class Value:
         """This value once its nullness is known."""
         if null:
             return NONE
-        return Value(False, self.truth, self.refs, self.items)
+        return replace(self, null=False)
 
 
 NONE = Value(null=True, truth=False)
@@ -70,9 +113,22 @@ SCALAR = Value(null=False)
 ANYTHING = Value(refs=frozenset({UNSEEN}))
 
 
-def fresh(line: int, column: int) -> Value:
-    """A tensor allocated at this place."""
-    return Value(null=False, refs=frozenset({Ref(f"fresh:{line}:{column}", True, True)}))
+def fresh(line: int, column: int, within: str = "", *, several: bool = False) -> Value:
+    """A tensor allocated at this place, or several at once; ``within`` tells calls apart."""
+    ref = Ref(f"fresh:{line}:{column}{within}", True, True, several=several)
+    return Value(null=False, refs=frozenset({ref}))
+
+
+def gathered(values: Iterable[Value]) -> Value:
+    """A list, a dict or the like of these values."""
+    refs = frozenset().union(*(v.all_refs() for v in values))
+    return Value(null=False, refs=refs, container=True)
+
+
+def outer(label: str, *, container: bool = False, null: bool | None = False) -> Value:
+    """What is bound outside the function, and lasts from one call to the next."""
+    ref = Ref(f"global:{label}", not container, not container)
+    return Value(null=null, refs=frozenset({ref}), container=container)
 
 
 def parameter(name: str, *, null: bool | None = False) -> Value:
@@ -95,23 +151,30 @@ def join(left: Value, right: Value) -> Value:
         truth=left.truth if left.truth == right.truth else None,
         refs=refs,
         items=items,
+        container=left.container or right.container,
     )
 
 
 @dataclass(slots=True)
 class Env:
-    """The values of the local names, and what happened to memory on every path to here.
+    """The values of the local names, and what happened to memory on the way here.
 
-    ``written`` is fully overwritten, ``mutated`` is written to at all.
+    ``written`` is fully overwritten on every path, ``mutated`` written to at all on every path.
+    ``touched`` is written to, or given to code out of sight, on some path.
     """
 
     names: dict[str, Value] = field(default_factory=dict)
     written: frozenset[str] = frozenset()
     mutated: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
 
     def copy(self) -> Env:
         """An independent copy."""
-        return Env(dict(self.names), self.written, self.mutated)
+        return Env(dict(self.names), self.written, self.mutated, self.touched)
+
+    def take_memory(self, other: Env) -> None:
+        """Take over what happened to memory elsewhere."""
+        self.written, self.mutated, self.touched = other.written, other.mutated, other.touched
 
 
 def join_envs(left: Env | None, right: Env | None) -> Env | None:
@@ -122,4 +185,9 @@ def join_envs(left: Env | None, right: Env | None) -> Env | None:
         name: join(left.names.get(name, ANYTHING), right.names.get(name, ANYTHING))
         for name in left.names.keys() | right.names.keys()
     }
-    return Env(names, left.written & right.written, left.mutated & right.mutated)
+    return Env(
+        names,
+        left.written & right.written,
+        left.mutated & right.mutated,
+        left.touched | right.touched,
+    )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+from weakref import WeakKeyDictionary
 
-from opscaffold.effects.trace import FunctionNode, Names
-from opscaffold.source.model import Module
+from opscaffold.contract.model import OpContract
+from opscaffold.effects.trace import FunctionNode, Names, Outer
+from opscaffold.rules.contracts import contract_of
+from opscaffold.rules.lasting import outer_of
+from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project
 from opscaffold.source.resolve import Target
 
@@ -32,9 +36,56 @@ class ProjectNames:
             return target.node, ProjectNames(self.project, target.module)
         return None
 
+    def op(self, expr: ast.expr) -> OpContract | None:
+        """The declared contract of the op of the tree that an expression denotes, if told."""
+        target = self._target(expr)
+        found = None if target is None else _ops_of(self.project).find(target)
+        if found is None or found.definition.mutates == "unknown":
+            return None
+        return contract_of(self.project, found)
+
+    def outer(self, expr: ast.expr) -> Outer | None:
+        """What a name or attribute that is bound outside the function stands for, if in sight."""
+        if not isinstance(expr, ast.Name | ast.Attribute):
+            return None
+        return outer_of(self.project, self.module, expr)
+
     def _target(self, expr: ast.expr) -> Target | None:
         if not isinstance(expr, ast.Name | ast.Attribute):
             return None
         if expr not in self._targets:
             self._targets[expr] = self.project.resolve(self.module, expr).certain
         return self._targets[expr]
+
+
+class _Ops:
+    """The ops of a project, by their names and by the nodes whose value they are."""
+
+    def __init__(self, ops: list[Op]) -> None:
+        self.by_name: dict[str, Op | None] = {}
+        self.by_node: dict[ast.AST, Op | None] = {}
+        for op in ops:
+            if op.definition.qualname is not None:
+                known = op.qualname in self.by_name
+                self.by_name[op.qualname] = None if known else op
+            node = op.definition.result
+            if node is not None:
+                self.by_node[node] = None if node in self.by_node else op
+
+    def find(self, target: Target) -> Op | None:
+        if target.node is not None:
+            return self.by_node.get(target.node)
+        parts = (target.dotted or "").split(".")
+        if parts[:2] != ["torch", "ops"] or len(parts) < 4:
+            return None
+        overload = "" if len(parts) == 4 or parts[4] == "default" else f".{parts[4]}"
+        return self.by_name.get(f"{parts[2]}::{parts[3]}{overload}")
+
+
+_KNOWN: WeakKeyDictionary[Project, _Ops] = WeakKeyDictionary()
+
+
+def _ops_of(project: Project) -> _Ops:
+    if project not in _KNOWN:
+        _KNOWN[project] = _Ops(project.all_ops)
+    return _KNOWN[project]

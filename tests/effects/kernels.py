@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 
-from opscaffold.contract.model import OpContract
-from opscaffold.effects.trace import FunctionNode, Outer
+from opscaffold.effects.trace import FunctionNode
 
 
 class PlainNames:
@@ -22,12 +21,6 @@ class PlainNames:
             expr = expr.value
         if isinstance(expr, ast.Name) and expr.id in {"torch", "math", "numpy", "functools"}:
             return ".".join([expr.id, *reversed(parts)])
-        return None
-
-    def op(self, expr: ast.expr) -> OpContract | None:
-        return None
-
-    def outer(self, expr: ast.expr) -> Outer | None:
         return None
 
     def function(self, expr: ast.expr) -> tuple[FunctionNode, PlainNames] | None:

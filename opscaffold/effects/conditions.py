@@ -1,0 +1,171 @@
+"""Truth and nullness: how tests come out, and what is known on the path behind each outcome."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from opscaffold.effects.recorder import Recorder
+from opscaffold.effects.trace import Effect
+from opscaffold.effects.values import UNSEEN, Env, Value, fresh, join
+
+
+def is_none(expr: ast.expr) -> bool:
+    """Whether this is the literal ``None``."""
+    return isinstance(expr, ast.Constant) and expr.value is None
+
+
+class Conditions(Recorder):
+    """Adds tests, and expressions that choose by one."""
+
+    def compared(self, expr: ast.Compare, env: Env) -> Value:
+        """The result of a comparison: of tensors, a new tensor."""
+        truth = self.truth(expr, env)
+        if len(expr.ops) == 1 and not isinstance(
+            expr.ops[0], ast.Is | ast.IsNot | ast.In | ast.NotIn
+        ):
+            sides = (expr.left, expr.comparators[0])
+            if truth is None and any(self.value(side, env.copy()).all_refs() for side in sides):
+                return self.new(expr)
+        return Value(null=False, truth=truth)
+
+    def conditional(self, expr: ast.IfExp, env: Env) -> Value:
+        """Evaluate ``a if test else b``, with what the test says of names in each arm."""
+        answer = self.truth(expr.test, env)
+        if answer is True:
+            return self.value(expr.body, env)
+        if answer is False:
+            return self.value(expr.orelse, env)
+        then, other = self.narrow(expr.test, env, True), self.narrow(expr.test, env, False)
+        result = join(self.value(expr.body, then), self.value(expr.orelse, other))
+        env.written |= then.written & other.written
+        env.mutated |= then.mutated & other.mutated
+        env.touched |= then.touched | other.touched
+        return result
+
+    def bool_op(self, expr: ast.BoolOp, env: Env) -> Value:
+        """Evaluate ``and``/``or`` for its value; a given tensor counts as the result of ``or``."""
+        left = self.value(expr.values[0], env)
+        if isinstance(expr.op, ast.Or) and len(expr.values) == 2:
+            if left.null is True:
+                self.trace.chosen.setdefault(expr, set()).add(False)
+                return self.value(expr.values[1], env)
+            if left.null is False and left.refs and UNSEEN not in left.refs:
+                self.trace.chosen.setdefault(expr, set()).add(True)
+                self.emit(Effect.TRUTH, left, expr, env)
+                return left
+            self.trace.chosen.setdefault(expr, set()).add(None)
+        answer = self.truth(expr, env)
+        if left.refs:
+            self.emit(Effect.TRUTH, left, expr, env)
+        result = left
+        for operand in expr.values[1:]:
+            result = join(result, self.value(operand, env))
+        return replace(result, truth=answer)
+
+    def truth(self, expr: ast.expr, env: Env) -> bool | None:
+        """Evaluate an expression for its truth, and record the answer."""
+        answer = self._truth(expr, env)
+        self.trace.tests.setdefault(expr, set()).add(answer)
+        return answer
+
+    def _truth(self, expr: ast.expr, env: Env) -> bool | None:
+        match expr:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                inner = self.truth(operand, env)
+                return None if inner is None else not inner
+            case ast.BoolOp(op=op, values=values):
+                stop = isinstance(op, ast.Or)
+                scope, answers = env.copy(), []
+                for operand in values:
+                    answer = self.truth(operand, scope)
+                    answers.append(answer)
+                    if answer is stop:
+                        break
+                    scope = self.narrow(operand, scope, not stop)
+                env.names.update({k: v for k, v in scope.names.items() if k not in env.names})
+                env.touched |= scope.touched
+                if stop in answers and all(a is not None for a in answers):
+                    return stop
+                if answers[-1] is stop:
+                    return stop
+                return None if None in answers else not stop
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                sides = [self.value(left, env), self.value(right, env)]
+                if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
+                    tested = sides[0] if is_none(right) else sides[1] if is_none(left) else None
+                    if tested is not None:
+                        positive = isinstance(op, ast.Is | ast.Eq)
+                        return None if tested.null is None else tested.null is positive
+                if not isinstance(op, ast.Is | ast.IsNot):
+                    self.read(sides, expr, env)
+                return None
+            case ast.Call(func=ast.Name(id="isinstance"), args=[subject, _]):
+                return False if self.value(subject, env).null is True else None
+            case ast.Compare():
+                self.read([self.value(e, env) for e in [expr.left, *expr.comparators]], expr, env)
+                return None
+            case _:
+                result = self.value(expr, env)
+                if result.refs - {UNSEEN}:
+                    self.emit(Effect.TRUTH, result, expr, env)
+                return False if result.null is True else result.truth
+
+    def narrow(self, test: ast.expr, env: Env, outcome: bool) -> Env:
+        """The environment behind a test that came out this way."""
+        scope = env.copy()
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self.narrow(operand, env, not outcome)
+            case ast.BoolOp(op=op, values=values):
+                if isinstance(op, ast.And) is outcome:
+                    for operand in values:
+                        scope = self.narrow(operand, scope, outcome)
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                name = left if is_none(right) else right if is_none(left) else None
+                if isinstance(name, ast.NamedExpr):
+                    name = name.target
+                if isinstance(name, ast.Name) and isinstance(
+                    op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq
+                ):
+                    null = isinstance(op, ast.Is | ast.Eq) is outcome
+                    scope.names[name.id] = self.lookup(name, scope).with_null(null)
+                elif isinstance(op, ast.IsNot | ast.NotEq if outcome else ast.Is | ast.Eq):
+                    by_name = isinstance(op, ast.Is | ast.IsNot)
+                    if by_name is isinstance(left, ast.Name):
+                        _tell_apart(left, right, scope)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name() as name, _]):
+                if outcome:
+                    scope.names[name.id] = self.lookup(name, scope).with_null(False)
+            case ast.Name() | ast.NamedExpr():
+                name = test if isinstance(test, ast.Name) else test.target
+                if outcome:
+                    scope.names[name.id] = self.lookup(name, scope).with_null(False)
+        return scope
+
+
+def _tell_apart(left: ast.expr, right: ast.expr, env: Env) -> None:
+    """Two names, or the addresses of two, that a test says are not the same memory."""
+    names = [_owner_of_address(left), _owner_of_address(right)]
+    one, other = (env.names.get(name or "") for name in names)
+    if one is None or other is None:
+        return
+    for name, own, foreign in ((names[0], one, other), (names[1], other, one)):
+        exact = {r.root for r in foreign.refs if r.exact}
+        drop_exact = len(own.refs) > 1
+        kept = frozenset(
+            r for r in own.refs if not (r.root in exact and (r.perhaps or (r.exact and drop_exact)))
+        )
+        if name is not None and kept != own.refs:
+            made = fresh(0, 0, f"@{name}").refs if not kept else frozenset()
+            env.names[name] = replace(own, refs=kept | made)
+
+
+def _owner_of_address(expr: ast.expr) -> str | None:
+    match expr:
+        case (
+            ast.Name(id=name)
+            | ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="data_ptr"))
+        ):
+            return name
+    return None
