@@ -19,6 +19,7 @@ find_python() { # prints one that runs, if there is any
 }
 
 tested=0
+failed=()
 for version in 3.10 3.12 3.13 3.14; do
     python="$(find_python "$version")"
     if [ -z "$python" ]; then
@@ -33,7 +34,12 @@ for version in 3.10 3.12 3.13 3.14; do
         printf '%s' "$stamp" > "$venv/ready"
     fi
     echo "Python $version: $("$venv/bin/python" --version)"
-    "$venv/bin/python" -m pytest -q -n "${JOBS:-2}" -m "not torch and not matrix and not slow"
+    "$venv/bin/python" -m pytest -q -n "${JOBS:-2}" -m "not torch and not matrix and not slow" \
+        || failed+=("$version")
     tested=$((tested + 1))
 done
 echo "Tested on $tested other Python versions"
+if [ "${#failed[@]}" -gt 0 ]; then
+    echo "Failed on ${failed[*]}" >&2
+    exit 1
+fi
