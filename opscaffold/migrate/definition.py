@@ -150,15 +150,13 @@ def _check_decorators(
     project: Project, definition: Registration, function: ast.FunctionDef, call: ast.Call
 ) -> None:
     names = ProjectNames(project, definition.module)
-    for index, decorator in enumerate(function.decorator_list):
-        if decorator is call:
-            if index > 0:
-                raise RefusalError(
-                    function.decorator_list[0],
-                    "a decorator stands above the registration, so its name may not be the op",
-                    "register the op last",
-                )
-            continue
+    if function.decorator_list[0] is not call:
+        raise RefusalError(
+            function.decorator_list[0],
+            "a decorator stands above the registration, so its name may not be the op",
+            "register the op last",
+        )
+    for decorator in function.decorator_list[1:]:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
         if names.dotted(target) not in _HARMLESS_DECORATORS:
             raise RefusalError(

@@ -120,7 +120,28 @@ class _Rewriter(cst.CSTTransformer):
             for name in reversed(self.edits.exports.get(self.key(value), [])):
                 text = f"{value.prefix}{value.quote}{name}{value.quote}"
                 elements = insert_after(elements, index, cst.Element(cst.SimpleString(text)))
-        return updated.with_changes(elements=elements)
+        grown = elements and elements[-1] is not updated.elements[-1]
+        changed = updated.with_changes(elements=elements)
+        return _with_comment_moved(changed) if grown else changed
+
+
+def _with_comment_moved(display: cst.List | cst.Tuple) -> cst.List | cst.Tuple:
+    """Keep the comment behind a formerly last name there: it was read as one of the bracket."""
+    brackets = [display.rbracket] if isinstance(display, cst.List) else list(display.rpar)
+    space = brackets[0].whitespace_before if brackets else None
+    if not isinstance(space, cst.ParenthesizedWhitespace) or space.first_line.comment is None:
+        return display
+    opening = display.lbracket if isinstance(display, cst.List) else display.lpar[0]
+    inner = getattr(opening.whitespace_after, "last_line", cst.SimpleWhitespace("    "))
+    behind = space.with_changes(empty_lines=(), last_line=inner)
+    elements: list[Any] = list(display.elements)
+    comma = cst.Comma(whitespace_after=behind)
+    elements[-2] = elements[-2].with_changes(comma=comma)
+    line = space.first_line.with_changes(comment=None, whitespace=_NO_SPACE)
+    brackets[0] = brackets[0].with_changes(whitespace_before=space.with_changes(first_line=line))
+    if isinstance(display, cst.List):
+        return display.with_changes(elements=elements, rbracket=brackets[0])
+    return display.with_changes(elements=elements, rpar=brackets)
 
 
 def _appended(line: cst.SimpleStatementLine, name: str) -> cst.SimpleStatementLine:
