@@ -12,8 +12,9 @@ from opscaffold.contract.model import Kind
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import contract_of
+from opscaffold.rules.fakes import dispatch_key
 from opscaffold.rules.uses import uses_of
-from opscaffold.source.model import Module, Op, Role
+from opscaffold.source.model import Module, Op, Registration, Role
 from opscaffold.source.project import Project
 
 _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
@@ -22,7 +23,7 @@ _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report each autograd.Function whose forward calls a functional op without autograd."""
     op = facts.op
-    if any(r.role is Role.AUTOGRAD for r in op.attached) or op.definition.role is Role.TRITON_OP:
+    if op.definition.role is Role.TRITON_OP or any(_gives_gradient(r) for r in op.attached):
         return
     contract = contract_of(facts.project, op)
     if contract is None or contract.kind is not Kind.FUNCTIONAL or not contract.returns:
@@ -37,9 +38,17 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         )
 
 
+def _gives_gradient(registration: Registration) -> bool:
+    if registration.role is not Role.IMPL:
+        return registration.role is Role.AUTOGRAD
+    key = dispatch_key(registration)
+    # CompositeExplicitAutograd is the key of kernels without a gradient of their own.
+    return key is None or "Autograd" in key.replace("CompositeExplicitAutograd", "")
+
+
 def _holders(project: Project, op: Op) -> Iterator[tuple[Module, ast.ClassDef]]:
     uses = uses_of(project)
-    for module in uses.modules(project, op, r"\bautograd\b"):
+    for module in uses.modules(project, op, r"autograd(?:\.function)?(?:\.Function\b| import)"):
         if module.path not in project.selected:
             continue
         found = [_function_class(project, module, n) for n in uses.calls(project, op, module)]
@@ -85,6 +94,9 @@ RULE = Rule(
     hits=(
         _OP
         + """
+cube.register_fake(torch.empty_like)
+
+
 class Cube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -155,6 +167,19 @@ class Power(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         return cube(grad)
+""",
+        """\
+import torch
+
+lib = torch.library.Library("demo", "FRAGMENT")
+lib.define("cube(Tensor x) -> Tensor")
+lib.impl("cube", lambda x: x.pow(3), "CompositeImplicitAutograd")
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.ops.demo.cube(x)
 """,
         """\
 import torch

@@ -27,14 +27,11 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         return
     if any(alias_of(r.type) is not None for r in contract.returns):
         return
-    # Where the kernel does the same, the kernel is at fault, and has its own finding.
-    shared = {a.root for a in facts.effects.aliases} if facts.effects is not None else set()
-    shared |= {f"param:{name}" for name in (outputs_of(facts) if facts.kernel else ())}
     for fake in fakes_of(facts.op):
         arguments = fake_arguments(facts.project, facts.op, fake.function)
         names = ProjectNames(facts.project, fake.module)
         for node, ref in _shared(effects_of(fake.function, arguments, names).trace):
-            if ref.root in shared:
+            if ref.root in _lent_by_kernel(facts):
                 continue
             name = ref.root.removeprefix("param:")
             what = f"`{name}` itself" if ref.exact else f"a view of `{name}`"
@@ -45,6 +42,12 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                 "the result and the argument for one memory",
                 op=facts.op.qualname,
             )
+
+
+def _lent_by_kernel(facts: OpFacts) -> set[str]:
+    """Arguments that the kernel itself may return: it is at fault then, and has its own finding."""
+    shared = {a.root for a in facts.effects.aliases} if facts.effects is not None else set()
+    return shared | {f"param:{name}" for name in (outputs_of(facts) if facts.kernel else ())}
 
 
 def _shared(trace: Trace) -> Iterator[tuple[ast.AST | None, Ref]]:

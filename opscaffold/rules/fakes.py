@@ -58,11 +58,13 @@ def is_fake(registration: Registration) -> bool:
 
 
 def dispatch_key(registration: Registration) -> str | None:
-    """The dispatch key of an implementation; None where it is not written out."""
+    """The dispatch keys of an implementation, in one string; None where not written out."""
     for name in ("dispatch_key", "types", "key"):
         value = registration.arguments.get(name)
-        if isinstance(value, ast.Constant) and isinstance(value.value, str):
-            return value.value
+        parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+        words = [p.value for p in parts if isinstance(p, ast.Constant)]
+        if words and len(words) == len(parts) and all(isinstance(w, str) for w in words):
+            return " ".join(map(str, words))
     return None
 
 

@@ -20,14 +20,15 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     tags = tags_of(facts.project, facts.op.definition)
     if not tags or not has_fake(facts.project, facts.op):
         return
+    custom = facts.op.definition.role is Role.CUSTOM_OP
+    warns = ", with a warning whenever the module is imported" if custom else ""
     names = " and ".join(sorted(f"Tag.{t.value}" for t in tags))
     for registration in facts.op.attached:
         if registration.role is Role.FAKE:
             yield RULE.finding(
                 registration.module,
                 registration.statement,
-                f"an op with {names} has a generated fake kernel: this one replaces it, with a "
-                "warning whenever the module is imported",
+                f"an op with {names} has a generated fake kernel: this one replaces it{warns}",
                 op=facts.op.qualname,
             )
 
@@ -49,7 +50,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     summary="A fake kernel is registered for an op that has a generated one.",
     why="PyTorch knows what an op with Tag.inplace or Tag.out returns: its argument. A fake "
-    "kernel of your own replaces that knowledge, warns on import, and can be wrong.",
+    "kernel of your own replaces that knowledge, and can be wrong.",
     remedy="delete the fake kernel",
     of_op=check,
     hits=(
