@@ -25,6 +25,7 @@ class KindOf(enum.Enum):
 
     METADATA = "metadata"
     TENSOR = "tensor"
+    LIST = "list of metadata"
     UNSAFE = "unsafe"
 
 

@@ -38,8 +38,11 @@ def derive_fake(code: str, tensors: Iterable[str], kinds: FakeKinds) -> list[str
     names = [a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)]
     tensor_names = set(tensors)
     env = {n: KindOf.TENSOR if n in tensor_names else KindOf.METADATA for n in names}
+    _refuse_grown(function, kinds)
     _WithoutWrites(kinds).visit(function)
-    body, _ = _Slicer(kinds).block(function.body, set())
+    forward = _Before(kinds)
+    forward.block(function.body, dict(env))
+    body, _ = _Slicer(kinds, forward.before).block(function.body, set())
     if not any(isinstance(n, ast.Return) and n.value for s in body for n in ast.walk(s)):
         raise UnderivableError("it returns nothing that was allocated in sight")
     _Checker(kinds).block(body, env)
@@ -69,8 +72,9 @@ class _WithoutWrites(ast.NodeTransformer):
 class _Slicer:
     """Keeps, from the end backwards, what the returns need."""
 
-    def __init__(self, kinds: FakeKinds) -> None:
+    def __init__(self, kinds: FakeKinds, before: Mapping[ast.stmt, Mapping[str, KindOf]]) -> None:
         self.kinds = kinds
+        self.before = before
 
     def block(self, body: list[ast.stmt], needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
         kept: list[ast.stmt] = []
@@ -87,9 +91,8 @@ class _Slicer:
                 return [node], _loads(node)
             case ast.Assign() | ast.AnnAssign():
                 return self.assignment(node, needed)
-            case ast.Expr():
-                _refuse_reshape(node, needed)
-                return [], needed
+            case ast.AugAssign() | ast.Delete() | ast.Expr():
+                return self.change(node, needed)
             case ast.If():
                 return self.branch(node, needed)
             case ast.With():
@@ -99,9 +102,9 @@ class _Slicer:
                 return ([node], needed - bound) if bound & needed else ([], needed)
             case ast.FunctionDef() | ast.ClassDef() if node.name not in needed:
                 return [], needed
-            case ast.AugAssign() | ast.Assert() | ast.Pass() | ast.Delete():
+            case ast.Assert() | ast.Pass():
                 return [], needed
-        if _stores(node) & needed or _returns(node):
+        if self.touches(node, needed):
             raise UnderivableError(f"what it returns is settled inside `{_head(node)}`")
         return [], needed
 
@@ -110,12 +113,28 @@ class _Slicer:
     ) -> tuple[list[ast.stmt], set[str]]:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = {n.id for t in targets for n in _plain_names(t)}
-        if not names & needed or node.value is None:
+        if node.value is None:
             return [], needed
+        if not names & needed:
+            return self.change(node, needed)
         return [node], (needed - names) | _loads(node.value)
 
+    def change(self, node: ast.stmt, needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
+        """What changes a value in place: it matters unless the value is a tensor."""
+        for call in ast.walk(node):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
+                    if name in needed and aten.is_reshaping(method):
+                        raise UnderivableError(f"`{ast.unparse(call)}` changes what was allocated")
+        changed = self.changed(node) & needed
+        if not changed:
+            return [], needed
+        if isinstance(node, ast.Delete) and any(isinstance(t, ast.Name) for t in node.targets):
+            raise UnderivableError(f"what it returns is settled by `{_head(node)}`")
+        return [node], needed | _loads(node)
+
     def branch(self, node: ast.If, needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
-        if not (_stores(node) & needed or _returns(node)):
+        if not self.touches(node, needed):
             return [], needed
         then, before = self.block(node.body, set(needed))
         other, otherwise = self.block(node.orelse, set(needed))
@@ -124,7 +143,7 @@ class _Slicer:
         return [kept], before | otherwise | _loads(node.test) | needed - _stores(node)
 
     def context(self, node: ast.With, needed: set[str]) -> tuple[list[ast.stmt], set[str]]:
-        if not (_stores(node) & needed or _returns(node)):
+        if not self.touches(node, needed):
             return [], needed
         for item in node.items:
             call = item.context_expr
@@ -132,6 +151,69 @@ class _Slicer:
             if self.kinds.dotted(func) not in _HARMLESS_CONTEXTS or item.optional_vars:
                 raise UnderivableError(f"what it returns is settled inside `{_head(node)}`")
         return self.block(node.body, needed)
+
+    def touches(self, node: ast.stmt, needed: set[str]) -> bool:
+        """Whether a statement binds, changes or returns anything that is needed."""
+        inner = [n for n in ast.walk(node) if isinstance(n, ast.stmt)]
+        changed = set().union(*(self.changed(n) for n in inner))
+        return bool((_stores(node) | changed) & needed) or _returns(node)
+
+    def changed(self, node: ast.stmt) -> set[str]:
+        """Names whose value, no tensor, a single statement may change in place."""
+        roots: set[str] = set()
+        match node:
+            case ast.AugAssign(target=target):
+                roots = _root(target)
+            case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+                roots = set().union(*(_root(t) for t in targets if not isinstance(t, ast.Name)))
+            case ast.AnnAssign(target=ast.Subscript() | ast.Attribute() as target):
+                roots = _root(target)
+            case ast.Expr(value=ast.Call(func=func) as call):
+                roots = _root(func.value) if isinstance(func, ast.Attribute) else set()
+                if self.kinds.dotted(func) is None:
+                    given = [*call.args, *(k.value for k in call.keywords)]
+                    roots |= {a.id for a in given if isinstance(a, ast.Name)} & self.lists(node)
+        env = self.before.get(node, {})
+        return {name for name in roots if env.get(name) is not KindOf.TENSOR}
+
+    def lists(self, node: ast.stmt) -> set[str]:
+        """Names that stand for lists before a statement, as far as their values tell."""
+        return {n for n, kind in self.before.get(node, {}).items() if kind is KindOf.LIST}
+
+
+class _Before:
+    """Notes what kind each name is before each statement, without holding it to anything."""
+
+    def __init__(self, kinds: FakeKinds) -> None:
+        self.kinds = kinds
+        self.before: dict[ast.stmt, Mapping[str, KindOf]] = {}
+
+    def block(self, body: list[ast.stmt], env: dict[str, KindOf]) -> dict[str, KindOf]:
+        for node in body:
+            self.before[node] = dict(env)
+            match node:
+                case ast.Assign(targets=targets, value=value):
+                    kind = self.kind(value, env)
+                    for name in (n for t in targets for n in _plain_names(t)):
+                        env[name.id] = kind
+                case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value):
+                    env[target] = self.kind(value, env)
+                case ast.If():
+                    then = self.block(node.body, dict(env))
+                    other = self.block(node.orelse, dict(env))
+                    env = _joined(then, other)
+                case ast.With() | ast.For() | ast.While() | ast.Try():
+                    env = self.block(node.body, env)
+        return env
+
+    def kind(self, value: ast.expr, env: Mapping[str, KindOf]) -> KindOf:
+        made_list = isinstance(value, ast.List | ast.ListComp) or (
+            isinstance(value, ast.Call)
+            and isinstance(value.func, ast.Name)
+            and value.func.id in {"list", "sorted"}
+        )
+        kind = self.kinds.kind(value, env)
+        return KindOf.LIST if made_list and kind is KindOf.METADATA else kind
 
 
 class _Checker:
@@ -148,10 +230,21 @@ class _Checker:
                         raise UnderivableError(f"`{ast.unparse(value)}` is no tensor made in sight")
                 case ast.Assign():
                     kind = self.need(node.value, env)
-                    for name in (n for t in node.targets for n in _plain_names(t)):
-                        env[name.id] = kind
+                    for target in node.targets:
+                        for name in _plain_names(target):
+                            env[name.id] = kind
+                        if isinstance(target, ast.Subscript):
+                            self.need(target, env)
                 case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value):
                     env[target] = self.need(value, env)
+                case ast.AugAssign():
+                    if self.need(node.value, env) is not KindOf.METADATA:
+                        raise UnderivableError(f"`{ast.unparse(node)}` depends on values")
+                case ast.Expr(value=ast.Call() as call):
+                    for argument in (*call.args, *(k.value for k in call.keywords)):
+                        self.need(argument, env)
+                    if not isinstance(call.func, ast.Attribute):
+                        raise UnderivableError(f"`{ast.unparse(call)}` may change what it is given")
                 case ast.If():
                     if self.need(node.test, env) is not KindOf.METADATA:
                         raise UnderivableError(f"`{ast.unparse(node.test)}` depends on values")
@@ -164,7 +257,7 @@ class _Checker:
         kind = self.kinds.kind(expr, env)
         if kind is KindOf.UNSAFE:
             raise UnderivableError(f"`{ast.unparse(expr)}` cannot be told from metadata alone")
-        return kind
+        return KindOf.METADATA if kind is KindOf.LIST else kind
 
 
 def _joined(left: dict[str, KindOf], right: dict[str, KindOf]) -> dict[str, KindOf]:
@@ -256,12 +349,42 @@ def _returns(node: ast.AST) -> bool:
     return any(isinstance(n, ast.Return) for n in ast.walk(node))
 
 
-def _refuse_reshape(node: ast.Expr, needed: set[str]) -> None:
-    for call in ast.walk(node):
-        match call:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)):
-                if name in needed and aten.is_reshaping(method):
-                    raise UnderivableError(f"`{ast.unparse(call)}` changes what was allocated")
+def _root(target: ast.expr) -> set[str]:
+    """The name that a target or receiver starts from."""
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return {target.id} if isinstance(target, ast.Name) else set()
+
+
+def _refuse_grown(function: ast.FunctionDef, kinds: FakeKinds) -> None:
+    """Raise UnderivableError for memory of a constant size that an ``out=`` may make grow."""
+    constant: set[str] = set()
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call):
+                if _is_constant_size(call, kinds):
+                    constant.add(name)
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Call):
+            continue
+        for keyword in node.keywords:
+            value = keyword.value
+            grows = isinstance(value, ast.Name) and value.id in constant
+            grows = grows or (isinstance(value, ast.Call) and _is_constant_size(value, kinds))
+            if keyword.arg == "out" and grows:
+                raise UnderivableError(
+                    f"`{ast.unparse(node.func)}` resizes memory of a constant size to its result"
+                )
+
+
+def _is_constant_size(call: ast.Call, kinds: FakeKinds) -> bool:
+    func = call.func
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    if name.endswith("_like") or not aten.is_allocator(name):
+        return False
+    torch_call = kinds.dotted(func) is not None
+    sizes = [n for a in call.args for n in ast.walk(a)]
+    return torch_call and not any(isinstance(n, ast.Name | ast.Call) for n in sizes)
 
 
 def _head(node: ast.stmt) -> str:

@@ -21,6 +21,7 @@ from opscaffold.rules.maybe_out import RULE as MAYBE_OUT
 from opscaffold.rules.notices import unreadable
 from opscaffold.rules.optional_side_output import RULE as SIDE_OUTPUT
 from opscaffold.source.files import find_documents, find_root
+from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project, load_project
 
@@ -84,17 +85,22 @@ class _Run:
         self.overlay: dict[Path, bytes] = {}
         self.plans: list[OpPlan] = []
         self.findings: list[Finding] = []
+        # A file is only opened where an op is looked for: what one round met, the next may not.
+        self.problems: dict[Path, Problem] = {}
         self.project = self._load()
         self.ops = len(self.project.ops)
 
     def _load(self, more: dict[Path, bytes] | None = None) -> Project:
-        overlay = self.overlay | (more or {})
+        documents = frozenset(self.documents)
+        overlay = {p: data for p, data in self.overlay.items() if p not in documents}
+        overlay |= more or {}
         return load_project(self.paths, self.root, self.exclude, overlay, self.registrars)
 
     def to_the_end(self) -> bool:
         """Go round until nothing more can be done; False where an op was withdrawn."""
         while True:
             ready, snippets = self._plan()
+            self.problems |= {problem.path: problem for problem in self.project.problems}
             if ready is None:
                 return False
             if not ready:
@@ -109,7 +115,7 @@ class _Run:
     def result(self) -> Migration:
         """What the run came to."""
         migration = Migration(self.project.root, ops=self.ops, plans=self.plans)
-        unread = [unreadable(problem) for problem in self.project.problems]
+        unread = [unreadable(problem) for _, problem in sorted(self.problems.items())]
         migration.findings = [*self.findings, *self.withdrawn.values(), *unread]
         migration.notes = [note for plan in self.plans for note in plan.notes]
         for path, new in sorted(self.overlay.items()):

@@ -127,8 +127,10 @@ class _Rewriter(cst.CSTTransformer):
 
 def _with_comment_moved(display: cst.List | cst.Tuple) -> cst.List | cst.Tuple:
     """Keep the comment behind a formerly last name there: it was read as one of the bracket."""
-    brackets = [display.rbracket] if isinstance(display, cst.List) else list(display.rpar)
-    space = brackets[0].whitespace_before if brackets else None
+    if isinstance(display, cst.Tuple) and not display.rpar:
+        return display
+    bracket = display.rbracket if isinstance(display, cst.List) else display.rpar[0]
+    space = bracket.whitespace_before
     if not isinstance(space, cst.ParenthesizedWhitespace) or space.first_line.comment is None:
         return display
     opening = display.lbracket if isinstance(display, cst.List) else display.lpar[0]
@@ -138,10 +140,10 @@ def _with_comment_moved(display: cst.List | cst.Tuple) -> cst.List | cst.Tuple:
     comma = cst.Comma(whitespace_after=behind)
     elements[-2] = elements[-2].with_changes(comma=comma)
     line = space.first_line.with_changes(comment=None, whitespace=_NO_SPACE)
-    brackets[0] = brackets[0].with_changes(whitespace_before=space.with_changes(first_line=line))
+    bracket = bracket.with_changes(whitespace_before=space.with_changes(first_line=line))
     if isinstance(display, cst.List):
-        return display.with_changes(elements=elements, rbracket=brackets[0])
-    return display.with_changes(elements=elements, rpar=brackets)
+        return display.with_changes(elements=elements, rbracket=bracket)
+    return display.with_changes(elements=elements, rpar=[bracket, *display.rpar[1:]])
 
 
 def _appended(line: cst.SimpleStatementLine, name: str) -> cst.SimpleStatementLine:
