@@ -66,7 +66,7 @@ def migrate(
     elif not check:
         write_diff(unified_diff(dict(result.changes), result.root))
     _summarise(result, written=write)
-    remaining = any(f.severity.value != "info" for f in result.findings)
+    remaining = any(f.severity.value != "info" for f in (*result.findings, *result.notes))
     return 1 if remaining or (check and bool(result.changes)) else 0
 
 

@@ -7,6 +7,7 @@ import enum
 from collections.abc import Callable, Mapping
 
 from opscaffold.effects import aten
+from opscaffold.effects.trace import FunctionNode
 
 _TORCH_METADATA = frozenset(
     {"promote_types", "result_type", "broadcast_shapes", "Size", "device", "finfo", "iinfo"}
@@ -33,14 +34,19 @@ class FakeKinds:
     """Classifies expressions, given the kinds of the local names.
 
     ``dotted`` gives a name's origin where it is an import (``torch``, ``math``); ``constant``
-    says whether a global name stands for a plain constant.
+    says whether a global name stands for a plain constant; ``function`` gives the function of
+    the project that an expression denotes, with the classifier of the names it sees.
     """
 
     def __init__(
-        self, dotted: Callable[[ast.expr], str | None], constant: Callable[[str], bool]
+        self,
+        dotted: Callable[[ast.expr], str | None],
+        constant: Callable[[str], bool],
+        function: Callable[[ast.expr], tuple[FunctionNode, FakeKinds] | None] = lambda _: None,
     ) -> None:
         self.dotted = dotted
         self.constant = constant
+        self.function = function
 
     def kind(self, expr: ast.expr, env: Mapping[str, KindOf]) -> KindOf:
         """Classify an expression."""
@@ -124,6 +130,9 @@ class FakeKinds:
         dotted = self.dotted(expr.func)
         if dotted is not None:
             return self._dotted_call(dotted, arguments)
+        called = self.function(expr.func)
+        if called is not None:
+            return self._project_call(expr, called, env)
         match expr.func:
             case ast.Name(id=name) if name in _BUILTINS and name not in env:
                 metadata = arguments is KindOf.METADATA or name in {"len", "isinstance", "type"}
@@ -132,6 +141,46 @@ class FakeKinds:
                 kind = self.kind(owner, env)
                 return self._method(name) if kind is KindOf.TENSOR else kind
         return KindOf.UNSAFE
+
+    def _project_call(
+        self,
+        expr: ast.Call,
+        called: tuple[FunctionNode, FakeKinds],
+        env: Mapping[str, KindOf],
+    ) -> KindOf:
+        """A call of a plain function of the project: what all its returns are."""
+        function, kinds = called
+        spec = function.args
+        names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+        if spec.vararg or spec.kwarg or function.decorator_list or len(expr.args) > len(names):
+            return KindOf.UNSAFE
+        inner = {a.arg: KindOf.METADATA for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
+        inner |= {n: self.kind(a, env) for n, a in zip(names, expr.args, strict=False)}
+        inner |= {k.arg or "": self.kind(k.value, env) for k in expr.keywords}
+        returned = kinds.body(function.body, inner)
+        return next(iter(returned)) if len(returned) == 1 else KindOf.UNSAFE
+
+    def body(self, body: list[ast.stmt], env: dict[str, KindOf]) -> set[KindOf]:
+        """What the returns of a body are; UNSAFE among them where a statement is not plain."""
+        found: set[KindOf] = set()
+        for node in body:
+            match node:
+                case ast.Return(value=ast.expr() as value):
+                    return found | {self.kind(value, env)}
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    env[name] = self.kind(value, env)
+                case ast.Assign(targets=[ast.Tuple(elts=elements)], value=value):
+                    kind = self.kind(value, env)
+                    env |= {e.id: kind for e in elements if isinstance(e, ast.Name)}
+                case ast.If(test=test):
+                    if self.kind(test, env) is not KindOf.METADATA:
+                        return {KindOf.UNSAFE}
+                    found |= self.body(node.body, env) | self.body(node.orelse, env)
+                case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Raise() | ast.Assert():
+                    continue
+                case _:
+                    return {KindOf.UNSAFE}
+        return found
 
     def _dotted_call(self, dotted: str, arguments: KindOf) -> KindOf:
         root, _, name = dotted.rpartition(".")

@@ -148,15 +148,40 @@ def new_fake(
         origin = origins.get(expr.id) if isinstance(expr, ast.Name) else None
         return None if origin is None or origin.startswith("builtins.") else origin
 
+    functions = {
+        node.id: found
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and (found := _kinds_of_function(project, names, node))
+    }
+
+    def called(expr: ast.expr) -> tuple[FunctionNode, FakeKinds] | None:
+        return functions.get(expr.id) if isinstance(expr, ast.Name) else None
+
     constants = _constants(module)
     plain = functional.with_changes(decorators=(), leading_lines=())
-    kinds = FakeKinds(dotted, constants.__contains__)
+    kinds = FakeKinds(dotted, constants.__contains__, called)
     body = derive_fake(code_of(plain), tensors, kinds)
     head = _head(functional, name)
     text = f"@{decorator}\n{head}\n" + "".join(f"    {line}\n" for line in body)
     fake = cst.ensure_type(cst.parse_statement(text), cst.FunctionDef)
     blank = [cst.EmptyLine(indent=False)] * (1 if function.col_offset else 2)
     return fake.with_changes(leading_lines=blank)
+
+
+def _kinds_of_function(
+    project: Project, names: ProjectNames, node: ast.expr
+) -> tuple[FunctionNode, FakeKinds] | None:
+    """A function of the project with the classifier of what its names mean."""
+    target = project.resolve(names.module, node).certain if isinstance(node, ast.Name) else None
+    if target is None or target.module is None or not isinstance(target.node, ast.FunctionDef):
+        return None
+    inner = ProjectNames(project, target.module)
+
+    def dotted(expr: ast.expr) -> str | None:
+        origin = inner.dotted(expr)
+        return None if origin is None or origin.startswith("builtins.") else origin
+
+    return target.node, FakeKinds(dotted, _constants(target.module).__contains__)
 
 
 def _head(functional: cst.FunctionDef, name: str) -> str:

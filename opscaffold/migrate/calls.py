@@ -125,6 +125,7 @@ def plan_call(
         parenthesised=not isinstance(parent, _NO_PARENTHESES)
         or (isinstance(parent, ast.Call) and parent.func is call),
         column=call.col_offset,
+        one_line=enclosing(module, call, (ast.JoinedStr,)) is not None,
     )
 
 
@@ -241,10 +242,19 @@ def enclosing(module: Module, node: ast.AST, kinds: tuple[type[ast.AST], ...]) -
     return current
 
 
-def _is_plain(expr: ast.expr) -> bool:
-    """Whether evaluating it has no effect and depends on no other evaluation."""
+def _is_plain(module: Module, expr: ast.expr) -> bool:
+    """Whether evaluating it has no effect and depends on no other evaluation.
+
+    An attribute read counts as such, unless the file defines a property of that name.
+    """
     if isinstance(expr, ast.UnaryOp):
-        return _is_plain(expr.operand)
+        return _is_plain(module, expr.operand)
+    if isinstance(expr, ast.Attribute):
+        computed = any(
+            isinstance(n, ast.FunctionDef) and n.name == expr.attr and n.decorator_list
+            for n in ast.walk(module.tree)
+        )
+        return not computed and _is_plain(module, expr.value)
     return isinstance(expr, ast.Name | ast.Constant)
 
 
@@ -294,7 +304,7 @@ def _refuse_reordering(module: Module, call: ast.Call, argument: ast.expr) -> No
         ):
             raise refusal
         return
-    quiet = all(_is_plain(o) for o in before)
+    quiet = all(_is_plain(module, o) for o in before)
     if not quiet or any(isinstance(n, ast.NamedExpr) for n in ast.walk(argument)):
         raise refusal
     calls = any(isinstance(n, ast.Call) for n in ast.walk(argument))

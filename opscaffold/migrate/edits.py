@@ -29,7 +29,7 @@ class CallEdit:
     that everything is still evaluated in the written order; without it the buffer moves to the
     end. ``test_name`` is the name to bind the buffer to while it is tested, where it is no plain
     name itself. ``parenthesised`` says that a conditional needs parentheses where it stands,
-    ``column`` where that is in its line.
+    ``column`` where that is in its line, ``one_line`` that it may not be broken (in an f-string).
     """
 
     form: CallForm
@@ -41,6 +41,7 @@ class CallEdit:
     test_name: str = ""
     parenthesised: bool = True
     column: int = 0
+    one_line: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ class FileEdits:
 
     ``statements`` replace a function definition by several; ``lambdas`` an expression by another;
     ``literals`` a string literal's text; ``imports`` and ``exports`` add a name behind the one
-    at that position. ``import_torch`` asks for ``import torch`` among the file's imports.
+    at that position; ``elements`` are dropped from their tuple or list. ``import_torch`` asks
+    for ``import torch`` among the file's imports.
     """
 
     statements: dict[Key, Sequence[cst.BaseStatement]] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class FileEdits:
     imports: dict[Key, list[ImportEdit]] = field(default_factory=dict)
     exports: dict[Key, list[str]] = field(default_factory=dict)
     literals: dict[Key, str] = field(default_factory=dict)
+    elements: set[Key] = field(default_factory=set)
     import_torch: bool = False
 
     def spans(self) -> list[Key]:
@@ -75,7 +78,7 @@ class FileEdits:
 
     def points(self) -> list[Key]:
         """The spans of the smaller changes."""
-        return [*self.calls, *self.imports, *self.exports, *self.literals]
+        return [*self.calls, *self.imports, *self.exports, *self.literals, *self.elements]
 
     def conflicts(self, other: FileEdits) -> bool:
         """Whether two sets of changes cannot be applied in one pass."""
@@ -92,6 +95,7 @@ class FileEdits:
         self.statements.update(other.statements)
         self.lambdas.update(other.lambdas)
         self.removed |= other.removed
+        self.elements |= other.elements
         self.calls.update(other.calls)
         self.literals.update(other.literals)
         _extend(self.imports, other.imports)

@@ -141,12 +141,13 @@ class _Run:
         snippets = self._read_prose([op for op, _ in wanted])
         ready: list[OpPlan] = []
         taken: dict[Path, FileEdits] = {}
+        reserved: dict[Path, set[str]] = {}
         syntaxes = Syntaxes()
         for op, finding in wanted:
             current = self._same_op(op)
             if finding.intent is None or current is None:
                 continue
-            plan = plan_split(self.project, current, finding.intent, syntaxes, snippets)
+            plan = plan_split(self.project, current, finding.intent, syntaxes, snippets, reserved)
             if isinstance(plan, Refused):
                 self.findings += _refusals(op, finding, plan)
             elif not any(taken[p].conflicts(e) for p, e in plan.edits.items() if p in taken):

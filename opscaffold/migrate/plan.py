@@ -15,7 +15,7 @@ from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.migrate.attached import FakeEditor, new_fake
 from opscaffold.migrate.bindings import Bindings, Syntaxes
 from opscaffold.migrate.calls import Signature, buffer_argument
-from opscaffold.migrate.definition import check_definition, torch_tag
+from opscaffold.migrate.definition import check_definition, torch_import, torch_tag
 from opscaffold.migrate.derive_fake import UnderivableError
 from opscaffold.migrate.documents import Snippet
 from opscaffold.migrate.edits import FileEdits
@@ -59,13 +59,16 @@ def plan_split(
     intent: SplitMaybeOut,
     syntaxes: Syntaxes,
     snippets: Mapping[Path, Snippet],
+    reserved: dict[Path, set[str]],
 ) -> OpPlan | Refused:
     """Plan the split of one op with all that belongs to it, or say why not.
 
     What stands in a snippet (see ``documents``) is rewritten where it can be, and otherwise
-    noted: prose never keeps an op from being split.
+    noted: prose never keeps an op from being split. ``reserved`` are the names that plans made
+    together bind, by file; this plan's are added.
     """
-    planner = _SplitPlanner(project, op, intent, syntaxes, snippets)
+    names = reserved.setdefault(op.definition.module.path, set())
+    planner = _SplitPlanner(project, op, intent, syntaxes, snippets, names)
     try:
         return planner.plan()
     except RefusalError as refusal:
@@ -85,8 +88,10 @@ class _SplitPlanner:
         intent: SplitMaybeOut,
         syntaxes: Syntaxes,
         snippets: Mapping[Path, Snippet],
+        reserved: set[str],
     ) -> None:
         self.snippets = snippets
+        self.reserved = reserved
         self.project = project
         self.op = op
         self.buffer = intent.buffer
@@ -125,9 +130,7 @@ class _SplitPlanner:
         syntax = self.syntaxes.of(self.module)
         target = edits.setdefault(self.module, FileEdits())
         target.statements[syntax.key(function)] = statements
-        target.import_torch = names.tag == "torch.Tag.out" and not _sees_torch(
-            self.project, self.module
-        )
+        target.import_torch = self.needs_torch(function, names.tag)
         bindings = Bindings(
             self.project, self.op, names.out_function, names.out_qualname, self.syntaxes
         )
@@ -140,6 +143,24 @@ class _SplitPlanner:
             plan.edits.setdefault(module.path, FileEdits()).update(found)
         return plan
 
+    def needs_torch(self, function: ast.FunctionDef, tag: str) -> bool:
+        """Whether ``import torch`` must be added for the tag."""
+        decorators = " ".join(ast.unparse(d) for d in function.decorator_list)
+        if tag.removesuffix(".Tag.out") + "." in decorators:
+            return False
+        if torch_import(self.module, function) is not None:
+            return False
+        for node in ast.walk(self.module.tree):
+            if (
+                isinstance(node, ast.Name)
+                and isinstance(node.ctx, ast.Store)
+                and node.id == "torch"
+            ):
+                raise RefusalError(
+                    node, "the name `torch` is something else here", "import torch by its name"
+                )
+        return True
+
     def names(self, function: ast.FunctionDef) -> SplitNames:
         """Choose the new names, and refuse ones that are taken."""
         old = self.op.qualname
@@ -149,17 +170,17 @@ class _SplitPlanner:
             old,
             new,
             "_" if function.name == "_" else f"{function.name}_out",
-            f"_{plain.lstrip('_')}_kernel",
+            self.free_name(function, f"_{plain.lstrip('_')}_kernel"),
             torch_tag(self.project, self.module, function),
         )
-        taken = self.project.bindings_in_scope(self.module, function)
-        for name in (names.out_function, names.kernel_function):
-            if name in taken and name != "_":
-                raise RefusalError(
-                    function,
-                    f"the name `{name}`, which the split needs, is already in use here",
-                    f"rename what is called `{name}`",
-                )
+        taken = self.project.bindings_in_scope(self.module, function) | self.reserved
+        if names.out_function in taken and names.out_function != "_":
+            raise RefusalError(
+                function,
+                f"the name `{names.out_function}`, which the split needs, is already in use here",
+                f"rename what is called `{names.out_function}`",
+            )
+        self.reserved.add(names.out_function)
         every = [o.qualname for o in self.project.all_ops]
         every += [r.qualname for r in self.project.stray if r.qualname]
         if new in every or f"{old}.out" in every:
@@ -171,6 +192,15 @@ class _SplitPlanner:
             )
         return names
 
+    def free_name(self, function: ast.FunctionDef, wanted: str) -> str:
+        """A private name that nothing has here, now or by another plan: ``wanted`` if possible."""
+        taken = self.project.bindings_in_scope(self.module, function) | self.reserved
+        taken |= {n.id for n in ast.walk(self.module.tree) if isinstance(n, ast.Name)}
+        names = (wanted, *(f"{wanted}_{number}" for number in range(2, len(taken) + 3)))
+        name = next(n for n in names if n not in taken)
+        self.reserved.add(name)
+        return name
+
     def derived_fake(
         self,
         function: ast.FunctionDef,
@@ -179,20 +209,16 @@ class _SplitPlanner:
         plan: OpPlan,
     ) -> cst.FunctionDef | None:
         """A fake kernel for the functional half, or a note that it is missing."""
-        name = f"_{function.name.strip('_') or self.op.name}_fake"
+        name = self.free_name(function, f"_{function.name.strip('_') or self.op.name}_fake")
         decorator = f"{function.name}.register_fake"
         if function.name == "_":
             root = torch_tag(self.project, self.module, function).removesuffix(".Tag.out")
             decorator = f'{root}.library.register_fake("{self.op.qualname}")'
-        reason = ""
-        if name in self.project.bindings_in_scope(self.module, function):
-            reason = f"the name `{name}` is in use"
-        else:
-            tensors = [a.name for a in arguments if a.tensor and a.name != self.buffer]
-            try:
-                return new_fake(self.project, self.op, functional, tensors, name, decorator)
-            except UnderivableError as error:
-                reason = str(error)
+        tensors = [a.name for a in arguments if a.tensor and a.name != self.buffer]
+        try:
+            return new_fake(self.project, self.op, functional, tensors, name, decorator)
+        except UnderivableError as error:
+            reason = str(error)
         plan.notes.append(
             missing_fake.RULE.finding(
                 self.module,
@@ -234,7 +260,61 @@ class _SplitPlanner:
             if reference.use is Use.STRING and reference.module.path not in self.snippets:
                 plan.notes.append(self.string_note(reference.module, reference.node))
         plan.calls = len(sites.edited)
+        for module, call in sites.unseen:
+            plan.notes.append(self.unseen_note(module, call))
+        self.check_untraced(signature, function, plan)
         self.note_unbound_mentions(signature, function, plan)
+
+    def unseen_note(self, module: Module, call: ast.Call) -> Finding:
+        """A test of the op with arguments out of sight."""
+        return Finding(
+            MENTION_CODE,
+            MENTION_NAME,
+            Severity.INFO,
+            position(module, call),
+            f"`{ast.unparse(call.func)}` tests `{self.op.qualname}` with arguments that are not in "
+            f"sight here: they must leave out `{self.buffer}` now",
+            self.op.qualname,
+            f"test `{self.op.qualname}_out` by itself",
+        )
+
+    def check_untraced(self, signature: Signature, function: ast.FunctionDef, plan: OpPlan) -> None:
+        """Look for calls that pass the buffer to something of the op's name, out of sight."""
+        known = {id(r.call) for r in self.project.references(self.op) if r.call is not None}
+        for module in self.project.modules:
+            if module.path in self.snippets:
+                continue
+            for call in (n for n in module.parents if isinstance(n, ast.Call)):
+                func = call.func
+                if not isinstance(func, ast.Attribute) or id(call) in known:
+                    continue
+                if func.attr != function.name or not _passes(call, signature):
+                    continue
+                owner = self.project.resolve(module, func.value)
+                sure = owner.certain
+                if sure is not None and sure.is_module:
+                    self.reasons.append(
+                        RefusalError(
+                            call,
+                            f"`{ast.unparse(func)}` is not in sight, may be the op, and is given "
+                            f"`{self.buffer}`",
+                            "import the op from the module that defines it",
+                            module,
+                        )
+                    )
+                elif not owner.complete:
+                    plan.notes.append(
+                        Finding(
+                            MENTION_CODE,
+                            MENTION_NAME,
+                            Severity.WARNING,
+                            position(module, call),
+                            f"this may call `{self.op.qualname}` with its old buffer, and was left "
+                            f"as it is: what `{ast.unparse(func.value)}` is cannot be told",
+                            self.op.qualname,
+                            f"call the out= op here, if `{self.op.qualname}` is meant",
+                        )
+                    )
 
     def note_unbound_mentions(
         self, signature: Signature, function: ast.FunctionDef, plan: OpPlan
@@ -290,6 +370,9 @@ class _SplitPlanner:
         )
 
 
-def _sees_torch(project: Project, module: Module) -> bool:
-    first = module.tree.body[0] if module.tree.body else module.tree
-    return "torch" in project.bindings_in_scope(module, first)
+def _passes(call: ast.Call, signature: Signature) -> bool:
+    """Whether a call may pass the buffer, as far as its arguments show."""
+    try:
+        return buffer_argument(call, signature) is not None
+    except RefusalError:
+        return any(k.arg == signature.buffer for k in call.keywords)

@@ -113,6 +113,8 @@ class _Rewriter(cst.CSTTransformer):
         self, original: cst.List | cst.Tuple, updated: cst.List | cst.Tuple
     ) -> cst.BaseExpression:
         elements: list[Any] = list(updated.elements)
+        if any(self.key(e.value) in self.edits.elements for e in original.elements):
+            return self._shortened(original, updated)
         for index in range(len(original.elements) - 1, -1, -1):
             value = original.elements[index].value
             if not isinstance(value, cst.SimpleString):
@@ -123,6 +125,17 @@ class _Rewriter(cst.CSTTransformer):
         grown = elements and elements[-1] is not updated.elements[-1]
         changed = updated.with_changes(elements=elements)
         return _with_comment_moved(changed) if grown else changed
+
+    def _shortened(
+        self, original: cst.List | cst.Tuple, updated: cst.List | cst.Tuple
+    ) -> cst.BaseExpression:
+        elements: list[Any] = list(updated.elements)
+        for index in range(len(original.elements) - 1, -1, -1):
+            if self.key(original.elements[index].value) in self.edits.elements:
+                elements = remove_at(elements, index)
+        if isinstance(updated, cst.Tuple) and len(elements) == 1:
+            elements = [elements[0].with_changes(comma=cst.Comma())]
+        return updated.with_changes(elements=elements)
 
 
 def _with_comment_moved(display: cst.List | cst.Tuple) -> cst.List | cst.Tuple:
@@ -182,7 +195,7 @@ def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
         body=_bare(_fresh(call, edit)),
         orelse=_bare(_given(copy.deepcopy(call), edit, buffer)),
     )
-    if edit.column + len(code_of(choice)) > _WIDTH:
+    if edit.column + len(code_of(choice)) > _WIDTH and not edit.one_line:
         return _on_lines(choice)
     if edit.parenthesised or call.lpar:
         return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

@@ -314,6 +314,12 @@ class _Registration:
         if isinstance(value, cst.Tuple | cst.List):
             elements = [e for e in value.elements if isinstance(e, cst.Element)]
             return value.with_changes(elements=append(elements, tag))
+        if isinstance(value, cst.Name) and value.value == "None":
+            return tag.value
+        if not isinstance(value, cst.Attribute):
+            raise RefusalError(
+                None, "its `tags` are not written as tags", "write the tags out in the registration"
+            )
         comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
         return cst.Tuple([cst.Element(value, comma=comma), tag])
 
