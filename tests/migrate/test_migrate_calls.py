@@ -336,10 +336,26 @@ def test_uses_that_cannot_pass_a_buffer_stay(code: str) -> None:
 
 
 def test_opcheck_with_a_buffer_keeps_the_op() -> None:
-    for arguments in ("(x, b)", "(x,), {'out': b}", "(x, *m)", "m"):
+    for arguments in ("(x, b)", "(x,), {'out': b}"):
         code = f"torch.library.opcheck(double, {arguments})"
-        migration = check_noop(f"{OP}def f(x, b, m):\n    {code}\n")
+        migration = check_noop(f"{OP}def f(x, b):\n    {code}\n")
         assert reasons(migration)
+
+
+def test_opcheck_with_arguments_out_of_sight_is_noted() -> None:
+    for arguments in ("(x, *m)", "m", "(x,), m"):
+        code = f"torch.library.opcheck(double, {arguments})"
+        files, migration = migrate_files({"ops.py": f"{OP}def f(x, m):\n    {code}\n"})
+        assert code.encode() in files["ops.py"]
+        assert ["not in sight" in note.message for note in migration.notes] == [True]
+
+
+def test_opcheck_loses_a_none() -> None:
+    files, migration = migrate_files(
+        {"ops.py": f"{OP}def f(x):\n    torch.library.opcheck(double, (x, None))\n"}
+    )
+    assert b"opcheck(double, (x,))" in files["ops.py"]
+    assert not migration.findings
 
 
 def test_comments_and_layout_of_a_call_stay() -> None:
