@@ -190,27 +190,21 @@ class _Writer:
         return self.layout.returning(results)
 
     def _gradient(self, argument: Argument, name: str) -> list[str]:
-        weight, total = self.p.weight(argument), self.names["grad_total"]
-        text = total if weight == 1 else f"({weight} * {total})"
-
-        def one(tensor: str) -> str:
-            if self.p.elementwise:
-                return f"{text}.sum_to_size({tensor}.shape).to({tensor}.dtype)"
-            return f"{text}.expand({tensor}.shape).to({tensor}.dtype)"
-
+        weighted_total = weighted(self.p.weight(argument), self.names["grad_total"])
+        fit, layout = self.names["fit_gradient"], self.layout
         given, item = self._local(argument.name), self.names["item"]
         if argument.shape is Shape.OPTIONAL:
-            lines = self.layout.line(f"{name} = None")
-            lines += self.layout.line(f"if {given} is not None:")
-            return [*lines, *self.layout.line(f"{name} = {one(given)}", 2)]
+            lines = layout.line(f"{name} = None")
+            lines += layout.line(f"if {given} is not None:")
+            return [*lines, *layout.call(f"{name} = ", fit, [weighted_total, given], 2)]
         if not argument.is_list:
-            return self.layout.line(f"{name} = {one(given)}")
-        grads = f"[{one(item)} for {item} in {given}]"
+            return layout.call(f"{name} = ", fit, [weighted_total, given])
+        grads = f"[{fit}({weighted_total}, {item}) for {item} in {given}]"
         if argument.shape is Shape.GAPPED_LIST:
-            lines = self.layout.line(f"{name} = None")
-            lines += self.layout.line(f"if all({item} is not None for {item} in {given}):")
-            return [*lines, *self.layout.line(f"{name} = {grads}", 2)]
-        return self.layout.line(f"{name} = {grads}")
+            lines = layout.line(f"{name} = None")
+            lines += layout.line(f"if all({item} is not None for {item} in {given}):")
+            return [*lines, *layout.line(f"{name} = {grads}", 2)]
+        return layout.line(f"{name} = {grads}")
 
 
 def _gradient_type(returned: Return) -> str:

@@ -92,10 +92,10 @@ class Layout:
     ) -> list[str]:
         """Statements that assign the sum of ``terms`` to ``target``."""
         declared = f"{target}: {annotation}" if annotation else target
-        whole = f"{declared} = {' + '.join(terms)}"
+        whole = f"{declared} = {' + '.join(terms) if len(terms) > 1 else _bare(terms[0])}"
         if len(INDENT) * depth + len(whole) <= self.width:
             return self.line(whole, depth)
-        lines = self.line(f"{declared} = {terms[0]}", depth)
+        lines = self.line(f"{declared} = {_bare(terms[0])}", depth)
         for term in terms[1:]:
             lines += self.line(f"{target} = {target} + {term}", depth)
         return lines
@@ -120,6 +120,17 @@ class Layout:
         if len(text) > self.width:
             raise TooWideError(text)
         return text
+
+
+def _bare(term: str) -> str:
+    """A term without the brackets around all of it, which the formatter would take away."""
+    depth = 0
+    for position, character in enumerate(term):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            whole = position == len(term) - 1 and term.startswith("(")
+            return term[1:-1] if whole else term
+    return term
 
 
 def natural_key(name: str) -> tuple[list[tuple[int, str, int, str]], str]:

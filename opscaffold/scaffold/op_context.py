@@ -171,6 +171,8 @@ class OpBuilder:
         helpers = {"broadcast_metadata"} if self._needs_metadata() and self._broadcasts() else set()
         if self.placeholder.finds_place and self.fresh:
             helpers.add("first_place")
+        if self.op.autograd:
+            helpers.add("fit_gradient")
         for form in self.forms:
             if self._allocates(form):
                 helpers.add("empty_result")

@@ -296,7 +296,7 @@ class Placeholder:
                 if mode is FakeMode.DYNAMIC and self.like:
                     texts.append(f"({multiple} * {value})[{self.like} > 0].to({dtype})")
                 elif self.value_is_tensor:
-                    texts.append(f"({multiple} * {value}).to({dtype}).expand({shape})")
+                    texts.append(self._result(f"{multiple} * {value}", shape, dtype))
                 else:
                     filled = (
                         *(shape, f"{multiple} * {value}"),
@@ -313,36 +313,43 @@ class Placeholder:
             lines += layout.call("", f"{name}.append", [result])
         return lines
 
-    def _written(self, target: Target) -> str:
-        item = self.names["item"]
-        multiple = f"({target.multiple} * {self.value})"
+    def _result(self, value: str, shape: str, dtype: str) -> Group:
+        return Group(f"{self.names['checks']}.result(", (value, shape, dtype), ")")
 
-        def one(name: str) -> str:
-            return f"{multiple}.expand({name}.shape).to({name}.dtype)"
+    def _written(self, target: Target) -> str | Group:
+        item = self.names["item"]
+
+        def one(name: str) -> Group:
+            value = f"{target.multiple} * {self.value}"
+            return self._result(value, f"{name}.shape", f"{name}.dtype")
 
         if target.shape is Shape.PLAIN:
             return one(target.name)
         if target.shape is Shape.OPTIONAL:
-            return f"None if {target.name} is None else {one(target.name)}"
+            return f"None if {target.name} is None else {one(target.name).flat()}"
         over = f"{target.name} or []" if target.shape is Shape.OPTIONAL_LIST else target.name
-        return f"[{one(item)} for {item} in {over}]"
+        return f"[{one(item).flat()} for {item} in {over}]"
 
 
 def number_text(argument: Argument, name: str, names: Names) -> str:
-    """A number made of an argument that is no tensor and is called ``name`` in code."""
+    """A number made of an argument that is no tensor and is called ``name`` in code.
+
+    None of the samples makes it 0, which would hide all else.
+    """
     shape = argument.shape
     if argument.is_list:
-        return (
-            f"{names.sum}({name} or [])" if shape is Shape.OPTIONAL_LIST else f"{names.sum}({name})"
-        )
+        given = f"{name} or []" if shape is Shape.OPTIONAL_LIST else name
+        return f"{names.sum}({given})"
     if argument.base == "str":
         return f'len({name} or "")' if shape is Shape.OPTIONAL else f"len({name})"
-    text = {"ScalarType": f"{name}.itemsize", "Device": f"len({name}.type)"}.get(
-        argument.base, name
-    )
-    if shape is not Shape.OPTIONAL:
-        return text
-    return f"({0 if text != name else 1} if {name} is None else {text})"
+    text, none = {
+        "bool": (f"1 + {name}", 0),
+        "ScalarType": (f"{name}.itemsize", 0),
+        "Device": (f"len({name}.type)", 0),
+    }.get(argument.base, (name, 1))
+    if shape is Shape.OPTIONAL:
+        return f"({none} if {name} is None else {text})"
+    return f"({text})" if argument.base == "bool" else text
 
 
 def number_result(returned: Return, index: int, like: str) -> str:

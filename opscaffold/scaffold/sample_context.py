@@ -157,8 +157,11 @@ class _Writer:
             if argument.base not in ("int", "SymInt") or argument.shape is not Shape.PLAIN:
                 continue
             default = argument.parameter.default
-            value = default.value if defaults and default is not None else None
-            found[argument.name] = value if isinstance(value, int) else _INT + len(found)
+            told = default.value if default is not None else None
+            number = _INT + len(found)
+            # A default that a kernel ignores is only seen where another number is given.
+            number += number == told
+            found[argument.name] = told if defaults and isinstance(told, int) else number
         return found
 
     # Single samples beside the rows.
@@ -179,6 +182,8 @@ class _Writer:
             inplace = self.family
             sizes = {first: DEFAULT_SIZE if inplace else (2, 1)}
             sizes |= {n: (3,) if k % 2 == 0 else (2, 1) for k, n in enumerate(others)}
+            # What is written cannot grow.
+            sizes |= dict.fromkeys([a.name for a in self.form.written], DEFAULT_SIZE)
             lines += self._variant("broadcast", _Variant(sizes=sizes))
             dtypes = {first: "float64"} | dict.fromkeys(others, "float32")
             promoted = _Variant(dtypes=dtypes, result_dtype="float64")
@@ -256,12 +261,16 @@ class _Writer:
             return str(numbers[argument.name])
         if argument.base == "ScalarType":
             return "make.dtype" if not self.p.like else "torch.float64"
+        default = argument.parameter.default
+        told = default.value if default is not None else None
+        if argument.base == "float":
+            n += told == n + 0.5
         return {
             "int": str(_INT + n),
             "SymInt": str(_INT + n),
             "float": f"{n}.5",
-            "Scalar": f"{n}.25",
-            "bool": "True",
+            "Scalar": f"{n}.25" if told != n + 0.25 else f"{n}.75",
+            "bool": str(not told),
             "str": quote("sample"),
             "Device": "device",
         }[argument.base]

@@ -34,6 +34,16 @@ def empty_result(shape: Sequence[int], dtype: torch.dtype, device: torch.device)
     return torch.empty(shape, dtype=dtype, device=device)
 
 
+def fit_gradient(gradient: Tensor, like: Tensor) -> Tensor:
+    """A gradient in the shape and dtype of its input.
+
+    It is summed where the input was broadcast, and repeated where the input was summed.
+    """
+    if gradient.dim() == 0:
+        return gradient.expand(like.shape).to(like.dtype)
+    return gradient.sum_to_size(like.shape).to(like.dtype)
+
+
 def check_buffer(
     op: str,
     name: str,
