@@ -5,6 +5,7 @@ Source: FACTS section 2, "Call time".
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from opscaffold.effects.summary import Answer, Overlap
@@ -19,7 +20,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     if tags(facts) or aliased_by_schema(facts):
         return
     for kernel in kernels_of(facts):
-        places = {}
+        places: dict[ast.AST, Overlap] = {}
         for overlap in kernel.effects.overlaps:
             places.setdefault(overlap.place, overlap)
         for overlap in places.values():
