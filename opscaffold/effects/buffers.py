@@ -7,8 +7,8 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from opscaffold.effects import aten
 from opscaffold.effects.follow import follow
+from opscaffold.effects.leftovers import leftover_of
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Trace
 from opscaffold.effects.values import NONE, UNSEEN, Value, parameter
 
@@ -42,7 +42,8 @@ class BufferUse:
 
     ``given`` and ``omitted`` are the traces of the two ways to call. ``written`` are the events
     that surely write to the buffer, ``looks`` those that may see its old contents, ``reshapes``
-    those that change its shape or storage.
+    those that change its shape or storage. ``leftover`` is a place that leaves parts of a given
+    buffer as they were where, with it omitted, they would hold a value that the kernel put there.
     """
 
     argument: Argument
@@ -54,6 +55,7 @@ class BufferUse:
     reshapes: tuple[Event, ...]
     tested: bool
     fresh_when_omitted: bool
+    leftover: ast.AST | None = None
 
     @property
     def root(self) -> str:
@@ -95,7 +97,8 @@ def use_of_buffer(
     given = follow(body, start | {buffer: parameter(buffer)}, names)
     root = f"param:{buffer}"
     events = given.on(root)
-    undefined = _undefined_nodes(function, omitted)
+    # Work on memory whose contents are undefined cannot mean to see old contents.
+    undefined = {event.node for event in omitted.events if event.root in omitted.undefined}
     return BufferUse(
         argument=argument,
         given=given,
@@ -108,6 +111,7 @@ def use_of_buffer(
         reshapes=tuple(e for e in events if e.effect is Effect.RESHAPE),
         tested=_tests_nullness(function, buffer),
         fresh_when_omitted=all(_is_fresh(r.value) for r in omitted.returns),
+        leftover=leftover_of(function, given, omitted, root),
     )
 
 
@@ -152,26 +156,6 @@ def _handed(trace: Trace, root: str) -> Handed:
 def _is_fresh(value: Value) -> bool:
     refs = value.all_refs()
     return value.null is False and bool(refs) and all(r.root.startswith("fresh:") for r in refs)
-
-
-def _undefined_nodes(function: FunctionNode | ast.Lambda, omitted: Trace) -> set[ast.AST]:
-    """Places that, with the buffer omitted, work on memory whose contents are undefined.
-
-    Such a place cannot mean to see old contents, whichever memory it works on.
-    """
-    empty = {
-        f"fresh:{node.lineno}:{node.col_offset}"
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call) and _callee_name(node) in aten.EMPTY_ALLOCATORS
-    }
-    return {event.node for event in omitted.events if event.root in empty}
-
-
-def _callee_name(node: ast.Call) -> str:
-    func = node.func
-    if isinstance(func, ast.Attribute):
-        return func.attr
-    return func.id if isinstance(func, ast.Name) else ""
 
 
 def _tests_nullness(function: FunctionNode | ast.Lambda, buffer: str) -> bool:

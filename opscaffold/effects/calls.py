@@ -10,7 +10,7 @@ from opscaffold.contract.model import Kind, ListType, OpContract
 from opscaffold.effects import arrays, aten
 from opscaffold.effects.containers import Containers
 from opscaffold.effects.trace import Effect, FunctionNode, Names
-from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, gathered, join
+from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, gathered, join, merged
 
 # Builtins that look at an argument's metadata at most.
 _METADATA_BUILTINS = frozenset({"isinstance", "len", "type", "id", "hasattr", "callable"})
@@ -120,7 +120,7 @@ class Calls(Containers):
     ) -> Value:
         """Record what a function of torch looks at; return what it returns without ``out=``."""
         if aten.is_allocator(name):
-            return self.new(node)
+            return self.allocated(node, name)
         known = aten.is_known(name)
         if aten.may_mutate(name) or not (known or pure):
             for value in values:
@@ -142,7 +142,7 @@ class Calls(Containers):
             array = all(r.array for r in values[0].refs)
             viewed = values[0].viewed(perhaps=not array or bool(node.keywords), hidden=array)
             return replace(viewed, refs=frozenset(replace(r, array=False) for r in viewed.refs))
-        base = gathered(values) if name in aten.VIEWS_OF_ALL else values[0]
+        base = merged(values) if name in aten.VIEWS_OF_ALL else values[0]
         return self.view_of(base, name)
 
     def numpy_call(self, node: ast.Call, name: str, env: Env) -> Value:
@@ -227,7 +227,7 @@ class Calls(Containers):
             self.read([receiver], node, env)
             return Value(null=False, container=name == "tolist")
         if aten.is_allocator(name):
-            return self.new(node)
+            return self.allocated(node, name)
         if name in aten.SETTINGS:
             return receiver
         if aten.is_inplace(name):

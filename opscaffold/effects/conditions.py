@@ -59,8 +59,16 @@ class Conditions(Recorder):
         if left.refs:
             self.emit(Effect.TRUTH, left, expr, env)
         result = left
+        # Operands behind the first may not be evaluated at all.
+        scope = env.copy()
         for operand in expr.values[1:]:
-            result = join(result, self.value(operand, env))
+            result = join(result, self.value(operand, scope))
+        env.touched |= scope.touched
+        for name in scope.names:
+            if name in env.names:
+                env.names[name] = join(env.names[name], scope.names[name])
+            else:
+                env.names[name] = scope.names[name]
         return replace(result, truth=answer)
 
     def truth(self, expr: ast.expr, env: Env) -> bool | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from opscaffold.effects.expressions import Expressions
 from opscaffold.effects.trace import Effect
-from opscaffold.effects.values import Env, Value, gathered
+from opscaffold.effects.values import Env, Value, gathered, merged
 
 _ADDING = frozenset(
     {"append", "appendleft", "insert", "extend", "extendleft", "update", "setdefault"}
@@ -28,11 +28,10 @@ class Containers(Expressions):
             return None
         if func.attr in _ADDING:
             values = self.arguments(node, env)
-            if func.attr in {"extend", "extendleft"}:
-                values = [replace(v.element(), items=v.items) for v in values]
-            self.store(func.value, receiver, values, node, env, appends=func.attr == "append")
+            more = func.attr in {"extend", "extendleft", "update"}
+            self.store(func.value, receiver, values, node, env, more=more)
             if func.attr == "setdefault":
-                return gathered([receiver, *values[1:]]).element()
+                return merged([receiver], values[1:]).element()
             return Value(null=True, truth=False)
         if func.attr in _TAKING | _REMOVING:
             self.read(self.arguments(node, env), node, env)
@@ -53,18 +52,21 @@ class Containers(Expressions):
         node: ast.AST,
         env: Env,
         *,
-        appends: bool = False,
+        more: bool = False,
     ) -> None:
-        """Put values into a container."""
+        """Put values into a container; ``more`` says that they hold what goes in."""
         if is_lasting(holder):
             for value in values:
                 self.emit(Effect.KEEP, value, node, env)
         if not isinstance(owner, ast.Name) or is_lasting(holder):
             return
+        appends = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "append"
         if appends and holder.items is not None and len(values) == 1:
             env.names[owner.id] = replace(holder, items=(*holder.items, values[0]), container=True)
+        elif more:
+            env.names[owner.id] = merged([holder, *values])
         else:
-            env.names[owner.id] = gathered([holder, *values])
+            env.names[owner.id] = merged([holder], values)
 
 
 def is_lasting(value: Value) -> bool:

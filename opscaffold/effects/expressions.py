@@ -8,7 +8,17 @@ from dataclasses import replace
 from opscaffold.effects import aten
 from opscaffold.effects.conditions import Conditions
 from opscaffold.effects.trace import Effect
-from opscaffold.effects.values import ANYTHING, NONE, SCALAR, UNSEEN, Env, Value, gathered, join
+from opscaffold.effects.values import (
+    ANYTHING,
+    NONE,
+    SCALAR,
+    UNSEEN,
+    Env,
+    Value,
+    gathered,
+    join,
+    merged,
+)
 
 
 class Expressions(Conditions):
@@ -95,7 +105,7 @@ class Expressions(Conditions):
         if lists and isinstance(expr.op, ast.Add | ast.Mult):
             if len(lists) == 2 and left.items is not None and right.items is not None:
                 return Value(False, items=left.items + right.items, container=left.container)
-            return gathered(lists)
+            return merged(lists)
         self.read([left, right], expr, env)
         return self.computed(expr, [left, right])
 
@@ -134,7 +144,7 @@ class Expressions(Conditions):
         if not owner.all_refs():
             return Value()
         if owner.container and isinstance(expr.slice, ast.Slice):
-            return replace(gathered([owner]), items=None)
+            return merged([owner])
         inside = owner.container or owner.items is not None
         if not inside and _gathers(expr.slice, index):
             # Indexing by a tensor or a list gathers into a new tensor.
@@ -143,6 +153,10 @@ class Expressions(Conditions):
         if index.all_refs() and not inside:
             self.read([owner], expr, env)
             return Value(null=False, refs=owner.guessed())
+        if not inside and covers_all(expr.slice) and not any(r.several for r in owner.refs):
+            return owner.viewed(whole=True)
+        if owner.items and not _has_slice(expr.slice):
+            return _either(owner.items)
         # An element of a list or dict may be None; a slice of anything is not.
         sliced = _has_slice(expr.slice) or UNSEEN not in owner.all_refs()
         viewed = owner.element("*" if position is None else position)
@@ -194,12 +208,10 @@ class Expressions(Conditions):
                 self.read([self.value(a, env) for a in expr.args], expr, env)
                 return SCALAR
         value = self.value(expr, env)
-        if value.items:
-            result = value.items[0]
-            for item in value.items[1:]:
-                result = join(result, item)
-            return result
-        return value.element()
+        pairs = isinstance(expr, ast.Call) and not expr.args and not expr.keywords
+        if pairs and isinstance(expr, ast.Call) and getattr(expr.func, "attr", "") == "items":
+            return Value(null=False, items=(SCALAR, value.element()))
+        return _either(value.items) if value.items else value.element()
 
     def bind_each(self, target: ast.expr, value: Value, env: Env) -> None:
         """Bind the target of a loop to what one round yields."""
@@ -221,9 +233,26 @@ def bind_all(target: ast.expr, value: Value, env: Env) -> None:
             env.names[node.id] = Value(None, None, value.all_refs() | {UNSEEN})
 
 
+def covers_all(index: ast.expr) -> bool:
+    """Whether an index of a tensor takes every element."""
+    match index:
+        case ast.Slice():
+            return index.lower is None and index.upper is None and index.step is None
+        case ast.Tuple():
+            return bool(index.elts) and all(covers_all(part) for part in index.elts)
+    return isinstance(index, ast.Constant) and index.value is Ellipsis
+
+
 def _has_slice(index: ast.expr) -> bool:
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
     return any(isinstance(p, ast.Slice) for p in parts)
+
+
+def _either(values: tuple[Value, ...]) -> Value:
+    result = values[0]
+    for value in values[1:]:
+        result = join(result, value)
+    return result
 
 
 def _literal_index(index: ast.expr) -> int | None:

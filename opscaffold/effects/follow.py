@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from opscaffold.effects.calls import Calls
-from opscaffold.effects.expressions import bind_all
+from opscaffold.effects.expressions import bind_all, covers_all
 from opscaffold.effects.helpers import as_kept, decoration
 from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import (
@@ -18,9 +18,9 @@ from opscaffold.effects.values import (
     Env,
     Ref,
     Value,
-    gathered,
     join,
     join_envs,
+    merged,
 )
 
 _DEPTH = 4  # project functions followed below one another; deeper ones count as out of sight
@@ -154,8 +154,12 @@ class Follower(Calls):
                 if owner.container or owner.items is not None:
                     self.store(target.value, owner, [value], target, env)
                     return
+                if _is_key(target.slice):
+                    # A dict among the elements of something: no tensor has words for an index.
+                    self.emit(Effect.OPAQUE, value, target, env)
+                    return
                 self.read([value, index], target, env)
-                whole = _covers_all(target.slice)
+                whole = covers_all(target.slice)
                 self.emit(Effect.WRITE if whole else Effect.WRITE_PART, owner, target, env)
             case ast.Attribute():
                 owner = self.value(target.value, env)
@@ -166,7 +170,7 @@ class Follower(Calls):
                 local = owner.all_refs() - {UNSEEN}
                 self.emit(Effect.OPAQUE if local else Effect.KEEP, value, target, env)
             case ast.Starred():
-                self.bind(target.value, gathered([value]), env)
+                self.bind(target.value, merged([value]), env)
 
     def unpack(self, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
         """Assign the elements of a value to the elements of a target."""
@@ -189,8 +193,7 @@ class Follower(Calls):
             case ast.Name() as name:
                 current = self.lookup(name, env)
                 if current.container or current.items is not None or value.items is not None:
-                    values = [replace(value.element(), items=value.items)]
-                    self.store(name, current, values, node, env)
+                    self.store(name, current, [value], node, env, more=True)
                     return
                 self.read([value], node, env)
                 self.emit(Effect.UPDATE, current, node, env)
@@ -198,7 +201,10 @@ class Follower(Calls):
                     env.names[name.id] = self.computed(node.value, [value])
             case ast.Subscript() | ast.Attribute():
                 self.read([value], node, env)
-                self.emit(Effect.UPDATE, self.value(node.target.value, env), node, env)
+                owner = self.value(node.target.value, env)
+                if isinstance(node.target, ast.Subscript) and _is_key(node.target.slice):
+                    owner = replace(owner, refs=owner.guessed(), items=None)
+                self.emit(Effect.UPDATE, owner, node, env)
 
     def branch(self, node: ast.If, env: Env) -> Env | None:
         """Follow an ``if``: one branch where the test is decided, else both."""
@@ -256,7 +262,7 @@ class Follower(Calls):
     def match(self, node: ast.Match, env: Env) -> Env | None:
         """Follow a ``match``: any case may be taken, or none."""
         self.emit(Effect.READ, self.value(node.subject, env), node, env)
-        end: Env | None = env.copy()
+        end: Env | None = None
         for case in node.cases:
             scope = env.copy()
             for part in ast.walk(case.pattern):
@@ -266,7 +272,9 @@ class Follower(Calls):
             if case.guard is not None:
                 self.truth(case.guard, scope)
             end = join_envs(end, self.block(case.body, scope))
-        return end
+            if case.guard is None and _takes_all(case.pattern):
+                return end
+        return join_envs(end, env)
 
     def project_call(self, node: ast.Call, target: tuple[FunctionNode, Names], env: Env) -> Value:
         """Follow a function of the project with the values of this call."""
@@ -291,6 +299,7 @@ class Follower(Calls):
         for event in inner_trace.events:
             self.trace.events.append(replace(event, node=node))
         self.trace.repeated |= inner_trace.repeated
+        self.trace.undefined |= inner_trace.undefined
         result: Value | None = None
         end: Env | None = None
         for value, left in inner.exits:
@@ -338,10 +347,8 @@ def _defaults(spec: ast.arguments) -> dict[str, ast.expr]:
     return found
 
 
-def _covers_all(index: ast.expr) -> bool:
-    if isinstance(index, ast.Slice):
-        return index.lower is None and index.upper is None and index.step is None
-    return isinstance(index, ast.Constant) and index.value is Ellipsis
+def _takes_all(pattern: ast.pattern) -> bool:
+    return isinstance(pattern, ast.MatchAs) and pattern.pattern is None
 
 
 def _separate(value: Value) -> frozenset[Ref]:
@@ -350,6 +357,10 @@ def _separate(value: Value) -> frozenset[Ref]:
         replace(r, several=True) if r.exact and r.root.startswith("fresh:") else r
         for r in value.all_refs()
     )
+
+
+def _is_key(index: ast.expr) -> bool:
+    return isinstance(index, ast.Constant) and isinstance(index.value, str)
 
 
 def _stored(node: ast.AST) -> set[str]:

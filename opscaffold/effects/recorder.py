@@ -6,6 +6,7 @@ import ast
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
+from opscaffold.effects import aten
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, Names, OuterKind, Trace
 from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, fresh, outer
 
@@ -49,6 +50,13 @@ class Recorder(ABC):
         value = fresh(node.lineno, node.col_offset, self.within, several=several)
         if self.looping:
             self.trace.repeated |= value.roots
+        return value
+
+    def allocated(self, node: ast.expr, name: str) -> Value:
+        """What an allocator of this name returns: its contents may be undefined."""
+        value = self.new(node)
+        if name in aten.EMPTY_ALLOCATORS:
+            self.trace.undefined |= value.roots
         return value
 
     def read(self, values: Iterable[Value], node: ast.AST, env: Env) -> None:

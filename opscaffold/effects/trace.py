@@ -104,7 +104,7 @@ class Trace:
     for each ``a or b``, whether the left operand was the result. ``nulls`` records the nullness
     of expressions that were asked about. ``absent_outs`` are the arguments of ``out=`` of torch
     functions that were None at some time. ``repeated`` is memory allocated in a loop: one name for
-    several tensors.
+    several tensors. ``undefined`` is memory allocated with undefined contents.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -114,6 +114,7 @@ class Trace:
     nulls: dict[ast.expr, set[bool | None]] = field(default_factory=dict)
     absent_outs: set[ast.expr] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
+    undefined: set[str] = field(default_factory=set)
 
     def decided(self) -> dict[ast.expr, bool]:
         """The tests that came out one way every time."""

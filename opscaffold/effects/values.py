@@ -119,9 +119,18 @@ def fresh(line: int, column: int, within: str = "", *, several: bool = False) ->
     return Value(null=False, refs=frozenset({ref}))
 
 
-def gathered(values: Iterable[Value]) -> Value:
-    """A list, a dict or the like of these values."""
-    refs = frozenset().union(*(v.all_refs() for v in values))
+def gathered(elements: Iterable[Value]) -> Value:
+    """A list, a dict or the like of these values; of what containers among them hold, a guess."""
+    refs = frozenset[Ref]()
+    for value in elements:
+        nested = value.container or value.items is not None
+        refs |= value.guessed() if nested else value.refs
+    return Value(null=False, refs=refs, container=True)
+
+
+def merged(holders: Iterable[Value], elements: Iterable[Value] = ()) -> Value:
+    """A container of what these containers hold, and of these elements."""
+    refs = gathered(elements).refs.union(*(h.all_refs() for h in holders))
     return Value(null=False, refs=refs, container=True)
 
 

@@ -123,6 +123,12 @@ def _obstacle_in_memory(function: ast.AST, use: BufferUse) -> Obstacle | None:
             f"without `{name}`, it returns memory that it did not allocate in sight",
             "return a fresh tensor there",
         )
+    if use.leftover is not None:
+        return Obstacle(
+            use.leftover,
+            f"parts of `{name}` keep what they held before, so `{name}` is no out= argument",
+            f"write a functional op, and a mutable op that updates `{name}` and returns nothing",
+        )
     return None
 
 
