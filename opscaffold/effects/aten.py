@@ -97,6 +97,8 @@ METADATA_ATTRIBUTES = frozenset(
     | {"itemsize", "nbytes", "is_sparse", "is_quantized", "is_leaf", "is_meta", "is_mps"}
     | {"is_xpu", "grad_fn", "output_nr", "_version"}
 )
+# Of those, the ones that may be None.
+NULLABLE_ATTRIBUTES = frozenset({"grad_fn", "names"})
 # Functions of torch that look at no value.
 METADATA_FUNCTIONS = frozenset(
     {"is_tensor", "is_storage", "promote_types", "result_type", "broadcast_shapes", "can_cast"}

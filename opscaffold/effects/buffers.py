@@ -155,7 +155,7 @@ def _handed(trace: Trace, root: str) -> Handed:
 
 def _is_fresh(value: Value) -> bool:
     refs = value.all_refs()
-    return value.null is False and bool(refs) and all(r.root.startswith("fresh:") for r in refs)
+    return value.null is not True and bool(refs) and all(r.root.startswith("fresh:") for r in refs)
 
 
 def _tests_nullness(function: FunctionNode | ast.Lambda, buffer: str) -> bool:

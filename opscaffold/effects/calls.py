@@ -212,13 +212,24 @@ class Calls(Containers):
             return held
         tensor_like = bool(receiver.all_refs() - {UNSEEN})
         values = self.arguments(node, env)
-        out = next((k for k in node.keywords if k.arg == "out"), None)
         if not tensor_like and not (aten.is_known(name) and UNSEEN in receiver.refs):
             if not receiver.all_refs() and not any(v.all_refs() for v in values):
                 return Value()
             return self.opaque_call(node, values, env)
         if not tensor_like and any(v.all_refs() - {UNSEEN} for v in values):
             return self.opaque_call(node, values, env)
+        if not receiver.is_tensor:
+            if aten.is_allocator(name) and not name.startswith("new_"):
+                # No method of tensors: some other object has a method of that name.
+                return self.opaque_call(node, [receiver, *values], env)
+            return replace(self.tensor_method(node, name, receiver, values, env), null=None)
+        return self.tensor_method(node, name, receiver, values, env)
+
+    def tensor_method(
+        self, node: ast.Call, name: str, receiver: Value, values: list[Value], env: Env
+    ) -> Value:
+        """Evaluate a method of what is taken for a tensor."""
+        out = next((k for k in node.keywords if k.arg == "out"), None)
         if name in aten.METADATA_METHODS:
             return SCALAR
         if receiver.refs and all(r.array for r in receiver.refs):

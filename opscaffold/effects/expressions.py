@@ -117,8 +117,9 @@ class Expressions(Conditions):
 
     def attribute(self, expr: ast.Attribute, env: Env) -> Value:
         """Evaluate an attribute that is not called."""
-        if self.names.dotted(expr) is not None:
-            return Value(null=False)
+        dotted = self.names.dotted(expr)
+        if dotted is not None:
+            return Value(null=False if dotted.startswith("torch.") else None)
         owner = self.value(expr.value, env)
         if not owner.all_refs() - {UNSEEN} and not _is_local(expr, env):
             found = self.outside(expr)
@@ -126,10 +127,11 @@ class Expressions(Conditions):
                 return found
         if not owner.all_refs():
             return Value()
+        null = False if owner.is_tensor else None
         if expr.attr in aten.METADATA_ATTRIBUTES:
-            return SCALAR
+            return Value(null=None if expr.attr in aten.NULLABLE_ATTRIBUTES else null)
         if expr.attr in aten.VIEW_ATTRIBUTES:
-            return owner.viewed(whole=expr.attr in aten.WHOLE_VIEWS)
+            return replace(owner.viewed(whole=expr.attr in aten.WHOLE_VIEWS), null=null)
         if expr.attr in aten.FIELDS and all(r.several for r in owner.refs):
             return replace(owner.element(expr.attr), null=False)
         return Value(refs=owner.guessed() | {UNSEEN})
@@ -158,10 +160,9 @@ class Expressions(Conditions):
         if owner.items and not _has_slice(expr.slice):
             return _either(owner.items)
         # An element of a list or dict may be None; a slice of anything is not.
-        sliced = _has_slice(expr.slice) or UNSEEN not in owner.all_refs()
         viewed = owner.element("*" if position is None else position)
-        lasting = any(ref.root.startswith("global:") for ref in owner.refs)
-        return replace(viewed, null=False if sliced and not (inside and lasting) else None)
+        sure = _has_slice(expr.slice) or (not inside and owner.is_tensor)
+        return replace(viewed, null=False if sure else None)
 
     def captured(self, node: ast.AST, env: Env) -> None:
         """Record that a nested function sees the memory its free names stand on."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from opscaffold.effects.calls import Calls
 from opscaffold.effects.expressions import bind_all, covers_all
-from opscaffold.effects.helpers import as_kept, decoration
+from opscaffold.effects.helpers import as_kept, decoration, lets_through
 from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import (
     ANYTHING,
@@ -58,7 +59,7 @@ class Follower(Calls):
     def run(self, body: list[ast.stmt], env: Env) -> None:
         """Follow a function body to its end."""
         end = self.block(body, env)
-        if end is not None:
+        if end is not None and not end.swallowed:
             self.leave(None, NONE, end)
 
     def leave(self, node: ast.Return | None, value: Value, env: Env) -> None:
@@ -106,11 +107,7 @@ class Follower(Calls):
             case ast.For() | ast.AsyncFor() | ast.While():
                 return self.loop(node, env)
             case ast.With() | ast.AsyncWith():
-                for item in node.items:
-                    value = self.value(item.context_expr, env)
-                    if item.optional_vars is not None:
-                        bind_all(item.optional_vars, value, env)
-                return self.block(node.body, env)
+                return self.within_context(node, env)
             case ast.Try():
                 return self.attempt(node, env)
             case ast.Match():
@@ -128,6 +125,8 @@ class Follower(Calls):
                     self.leaving[-1].append(env)
                 return None
             case _:
+                if isinstance(getattr(node, "handlers", None), list):
+                    return self.attempt(node, env)
                 self.declare(node, env)
         return env
 
@@ -180,8 +179,17 @@ class Follower(Calls):
             for element, item in zip(target.elts, items, strict=True):
                 self.bind(element, item, env)
             return
+        if items is not None and starred and len(items) >= len(target.elts) - 1:
+            place = next(i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred))
+            behind = len(target.elts) - place - 1
+            rest = Value(False, items=items[place : len(items) - behind], container=True)
+            parts = [*items[:place], rest, *items[len(items) - behind :]]
+            for element, item in zip(target.elts, parts, strict=True):
+                self.bind(element.value if isinstance(element, ast.Starred) else element, item, env)
+            return
+        inside = value.container or items is not None
         for index, element in enumerate(target.elts):
-            known = bool(value.all_refs()) and UNSEEN not in value.all_refs()
+            known = not inside and value.is_tensor
             separate = replace(value, refs=_separate(value))
             part = separate.element(index)
             self.bind(element, replace(part, null=False if known else None), env)
@@ -230,22 +238,29 @@ class Follower(Calls):
             else:
                 self.bind_each(node.target, self.iterate(node.iter, scope), scope)
             after = join_envs(current.copy(), self.block(node.body, scope))
+            for left in self.leaving[-1]:
+                after = join_envs(after, left)
             if after == current:
                 break
             current = after
+        else:
+            # Nothing is known of what is still on the move after so many rounds.
+            for name in _stored(node):
+                if current is not None and name in current.names:
+                    current.names[name] = join(current.names[name], ANYTHING)
         self.looping -= 1
         for left in self.leaving.pop():
             current = join_envs(current, left)
         return self.block(node.orelse, current)
 
-    def attempt(self, node: ast.Try, env: Env) -> Env | None:
-        """Follow a ``try``: a handler may start from any point of the body."""
+    def attempt(self, node: Any, env: Env) -> Env | None:
+        """Follow a ``try`` (or ``try`` with ``except*``, of which Python 3.10 has no class).
+
+        A handler may start from any point of the body.
+        """
         before = env.copy()
         body = self.block(node.body, env)
-        anywhere = before.copy()
-        for child in node.body:
-            for name in _stored(child):
-                anywhere.names[name] = join(before.names.get(name, ANYTHING), ANYTHING)
+        anywhere = self.interrupted(node.body, before, env if body is None else body)
         end = self.block(node.orelse, body)
         for handler in node.handlers:
             scope = anywhere.copy()
@@ -258,6 +273,29 @@ class Follower(Calls):
             self.block(node.finalbody, anywhere)
             return None
         return self.block(node.finalbody, end)
+
+    def within_context(self, node: ast.With | ast.AsyncWith, env: Env) -> Env | None:
+        """Follow a ``with``: a context manager may swallow what is raised at any point."""
+        for item in node.items:
+            value = self.value(item.context_expr, env)
+            if item.optional_vars is not None:
+                bind_all(item.optional_vars, value, env)
+        if all(lets_through(item.context_expr, self.names) for item in node.items):
+            return self.block(node.body, env)
+        before = env.copy()
+        end = self.block(node.body, env)
+        anywhere = self.interrupted(node.body, before, env if end is None else end)
+        anywhere.swallowed = True
+        return join_envs(end, anywhere)
+
+    def interrupted(self, body: list[ast.stmt], before: Env, after: Env) -> Env:
+        """The environment where an exception left a body at any point."""
+        anywhere = before.copy()
+        anywhere.touched |= after.touched
+        for child in body:
+            for name in _stored(child):
+                anywhere.names[name] = join(before.names.get(name, ANYTHING), ANYTHING)
+        return anywhere
 
     def match(self, node: ast.Match, env: Env) -> Env | None:
         """Follow a ``match``: any case may be taken, or none."""

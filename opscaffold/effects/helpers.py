@@ -1,4 +1,4 @@
-"""What decorators make of a function of the project, as far as its callers can tell."""
+"""What decorators and context managers make of code of the project, as far as can be told."""
 
 from __future__ import annotations
 
@@ -15,6 +15,35 @@ _PLAIN = frozenset(
     | {"torch.jit.script", "torch.jit.ignore", "torch.compiler.disable", "torch._dynamo.disable"}
     | {"torch.jit.unused", "torch.compiler.allow_in_graph", "torch.autograd.no_grad"}
 )
+
+# Context managers that let every exception through; those of torch all do.
+_LETTING_THROUGH = frozenset(
+    {"contextlib.nullcontext", "contextlib.closing", "contextlib.redirect_stdout"}
+    | {"contextlib.redirect_stderr", "contextlib.chdir", "warnings.catch_warnings"}
+    | {"builtins.open", "io.open", "decimal.localcontext", "numpy.errstate"}
+    | {"threading.Lock", "threading.RLock", "threading.Condition", "threading.Semaphore"}
+    | {"tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile", "tempfile.TemporaryFile"}
+    | {"concurrent.futures.ThreadPoolExecutor", "concurrent.futures.ProcessPoolExecutor"}
+)
+
+
+def lets_through(manager: ast.expr, names: Names) -> bool:
+    """Whether a context manager surely lets exceptions out of its ``with`` statement."""
+    node = manager.func if isinstance(manager, ast.Call) else manager
+    dotted = names.dotted(node)
+    if dotted is not None:
+        return dotted.startswith("torch.") or dotted in _LETTING_THROUGH
+    if isinstance(node, ast.Name) and node.id == "open":
+        return True
+    found = names.function(node) if isinstance(manager, ast.Call) else None
+    if found is None or len(found[0].decorator_list) != 1:
+        return False
+    function, own = found
+    made = own.dotted(function.decorator_list[0])
+    # Without a handler or another manager around its yield, what is raised there goes on.
+    return made in {"contextlib.contextmanager", "contextlib.asynccontextmanager"} and not any(
+        isinstance(n, ast.ExceptHandler | ast.With | ast.AsyncWith) for n in ast.walk(function)
+    )
 
 
 def decoration(function: FunctionNode, names: Names) -> bool | None:

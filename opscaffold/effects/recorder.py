@@ -83,7 +83,7 @@ class Recorder(ABC):
             if found is None:
                 return ANYTHING
             env.names[name.id] = found
-        return env.names[name.id]
+        return env.names[name.id].reread()
 
     def outside(self, expr: ast.Name | ast.Attribute) -> Value | None:
         """The value of what is not local, as far as it is in sight."""

@@ -101,6 +101,24 @@ class Value:
         """The references of this value and of its elements."""
         return self.refs.union(*(item.all_refs() for item in self.items or ()))
 
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it surely is a tensor, so that what PyTorch says of tensors holds."""
+        sure = all(ref != UNSEEN and not ref.guess for ref in self.refs)
+        return bool(self.refs) and sure and not self.container and self.items is None
+
+    def reread(self) -> Value:
+        """This value as it is read back later: elements of a list may have been replaced."""
+        if self.items is None:
+            return self
+        items = tuple(item.reread() for item in self.items)
+        if self.container:
+            items = tuple(
+                Value(refs=i.all_refs() | {UNSEEN}) if i.null is True else replace(i, null=None)
+                for i in items
+            )
+        return replace(self, items=items)
+
     def with_null(self, null: bool) -> Value:
         """This value once its nullness is known."""
         if null:
@@ -169,17 +187,19 @@ class Env:
     """The values of the local names, and what happened to memory on the way here.
 
     ``written`` is fully overwritten on every path, ``mutated`` written to at all on every path.
-    ``touched`` is written to, or given to code out of sight, on some path.
+    ``touched`` is written to, or given to code out of sight, on some path. ``swallowed`` says
+    that only a context manager that swallows an exception leads here.
     """
 
     names: dict[str, Value] = field(default_factory=dict)
     written: frozenset[str] = frozenset()
     mutated: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
+    swallowed: bool = False
 
     def copy(self) -> Env:
         """An independent copy."""
-        return Env(dict(self.names), self.written, self.mutated, self.touched)
+        return replace(self, names=dict(self.names))
 
     def take_memory(self, other: Env) -> None:
         """Take over what happened to memory elsewhere."""
@@ -199,4 +219,5 @@ def join_envs(left: Env | None, right: Env | None) -> Env | None:
         left.written & right.written,
         left.mutated & right.mutated,
         left.touched | right.touched,
+        left.swallowed and right.swallowed,
     )
