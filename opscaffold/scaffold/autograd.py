@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from opscaffold.contract.model import Return
 from opscaffold.scaffold.arguments import Argument, Shape, returns_list, returns_tensor
+from opscaffold.scaffold.expressions import weighted
 from opscaffold.scaffold.forms import Form
 from opscaffold.scaffold.layout import Group, Layout
 from opscaffold.scaffold.names import Names
-from opscaffold.scaffold.placeholder import Placeholder, Target, weighted
+from opscaffold.scaffold.placeholder import Placeholder
 from opscaffold.scaffold.spec import FakeMode
+from opscaffold.scaffold.targets import Target
 
 # The names by which PyTorch calls setup_context (FACTS section 3).
 SETUP_NAMES = ("ctx", "inputs", "output", "keyword_only_inputs")

@@ -6,10 +6,12 @@ formatter keeps. What has no such form raises TooWideError, and a wider line len
 
 from __future__ import annotations
 
+import functools
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 INDENT = "    "
 # Ruff takes no line length above the last.
@@ -133,18 +135,24 @@ def _bare(term: str) -> str:
     return term
 
 
-def natural_key(name: str) -> tuple[list[tuple[int, str, int, str]], str]:
+def natural_key(name: str) -> tuple[Any, Any]:
     """Ruff's order of imported names where case and kind do not count: ``op2`` before ``op10``."""
-    parts: list[tuple[int, str, int, str]] = []
-    for part in re.findall(r"\d+|\D", name.lower()):
-        if not part.isdigit():
-            parts.append((1, part, 0, ""))
-        elif part.startswith("0") and len(part) > 1:
-            # A run with a leading zero is compared digit by digit.
-            parts += [(0, "", 0, digit) for digit in part]
-        else:
-            parts.append((0, "", int(part), ""))
-    return parts, name
+    order = functools.cmp_to_key(_natural_order)
+    return order(name.lower()), order(name)
+
+
+def _natural_order(one: str, other: str) -> int:
+    parts, others = (re.findall(r"\d+|\D", name) for name in (one, other))
+    for left, right in zip(parts, others, strict=False):
+        if left == right:
+            continue
+        if left.isdigit() and right.isdigit():
+            # Numbers go by value, but digit by digit as soon as one starts with a zero.
+            by_value = "0" not in (left[0], right[0])
+            found = (int(left) > int(right)) - (int(left) < int(right)) if by_value else 0
+            return found or (1 if left > right else -1)
+        return 1 if left[0] > right[0] else -1
+    return (len(parts) > len(others)) - (len(parts) < len(others))
 
 
 def quote(text: str) -> str:

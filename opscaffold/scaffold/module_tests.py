@@ -8,7 +8,8 @@ from opscaffold.contract.model import BaseType, Kind
 from opscaffold.scaffold.arguments import returns_tensor
 from opscaffold.scaffold.forms import Form
 from opscaffold.scaffold.layout import Group, Layout, natural_key, quote
-from opscaffold.scaffold.op_context import Function, Lines, OpBuilder, reference_lines
+from opscaffold.scaffold.plan import Function, Lines, OpPlan
+from opscaffold.scaffold.reference import reference_lines
 from opscaffold.scaffold.spec import FakeMode
 
 _SUFFIXES = {
@@ -30,32 +31,32 @@ class ModuleTests:
     functions: tuple[Function, ...]
 
 
-def tests_of(builder: OpBuilder) -> ModuleTests:
+def tests_of(plan: OpPlan) -> ModuleTests:
     """The tests of one module."""
-    head, body = reference_lines(builder)
+    head, body = reference_lines(plan)
     functions: list[Function] = []
-    for form in builder.forms:
-        functions += _FormTests(builder, form).functions()
-    kind = builder.first.kind
+    for form in plan.forms:
+        functions += _FormTests(plan, form).functions()
+    kind = plan.first.kind
     does = {
         Kind.FUNCTIONAL: "returned",
         Kind.INPLACE: "written",
         Kind.OUT: "written",
-        Kind.MUTABLE: "written, then what is returned" if builder.fresh else "written",
+        Kind.MUTABLE: "written, then what is returned" if plan.fresh else "written",
     }[kind]
-    return ModuleTests(_imports(builder), does, head, body, tuple(functions))
+    return ModuleTests(_imports(plan), does, head, body, tuple(functions))
 
 
-def _imports(builder: OpBuilder) -> Lines:
+def _imports(plan: OpPlan) -> Lines:
     lines: Lines = []
-    lists = any(a.is_list for a in builder.placeholder.numbers)
-    if builder.names.sum_is_hidden and lists:
-        lines.append(f"from builtins import sum as {builder.names.sum}")
+    lists = any(a.is_list for a in plan.placeholder.numbers)
+    if plan.names.sum_is_hidden and lists:
+        lines.append(f"from builtins import sum as {plan.names.sum}")
     lines += ["from typing import Any", ""]
-    module, checks = builder.package.module, builder.names["checks"]
+    module, checks = plan.package.module, plan.names["checks"]
     own = {module: f"import {module}", "opscaffold_checks": f"import opscaffold_checks as {checks}"}
     first_party = [own[name] for name in sorted(own, key=natural_key)]
-    tensor = any(a.is_tensor for a in builder.placeholder.reads)
+    tensor = any(a.is_tensor for a in plan.placeholder.reads)
     return [
         *lines,
         "import torch",
@@ -66,18 +67,18 @@ def _imports(builder: OpBuilder) -> Lines:
 
 
 class _FormTests:
-    def __init__(self, builder: OpBuilder, form: Form) -> None:
-        self.builder = builder
+    def __init__(self, plan: OpPlan, form: Form) -> None:
+        self.plan = plan
         self.form = form
-        self.layout: Layout = builder.layout
-        self.checks = builder.names["checks"]
-        self.module = builder.package.module
+        self.layout: Layout = plan.layout
+        self.checks = plan.names["checks"]
+        self.module = plan.package.module
         self.function = f"{self.module}.{form.name}"
         self.qualname = quote(form.registered.qualname)
         self.written = [a.name for a in form.written]
         names = tuple(quote(n) for n in self.written)
         self.writes = Group("(", names, ")", lone_comma=len(names) == 1)
-        self.reference = builder.names["_reference"]
+        self.reference = plan.names["_reference"]
 
     def functions(self) -> list[Function]:
         form, returns = self.form, self.form.contract.returns
@@ -106,12 +107,12 @@ class _FormTests:
             found += self._identity()
         if form.kind is Kind.OUT:
             found += self._buffers()
-        if len(self.builder.forms) > 1 and writing:
+        if len(self.plan.forms) > 1 and writing:
             found += self._family()
         return found
 
     def _path(self) -> str:
-        return f"{self.module}.ops.{self.builder.first.name.lower()}"
+        return f"{self.module}.ops.{self.plan.first.name.lower()}"
 
     def _compilation(self) -> list[Function]:
         returns = self.form.contract.returns
@@ -130,7 +131,7 @@ class _FormTests:
 
     def _differentiation(self, *, tensors: bool) -> list[Function]:
         found: list[Function] = []
-        if self.builder.op.autograd:
+        if self.plan.op.autograd:
             found += [
                 self._each(
                     "opcheck_with_grad",
@@ -154,7 +155,7 @@ class _FormTests:
         ]
 
     def _buffers(self) -> list[Function]:
-        placeholder = self.builder.placeholder
+        placeholder = self.plan.placeholder
         arguments: list[str | Group] = [self.function, "case", self.writes]
         known = placeholder.like or placeholder.dtype_argument
         wrong = [] if known else ["dtypes=False"]
@@ -164,8 +165,8 @@ class _FormTests:
         ]
 
     def _family(self) -> list[Function]:
-        functional = f"{self.module}.{self.builder.first.name}"
-        first = quote(self.builder.first.arguments[0].name)
+        functional = f"{self.module}.{self.plan.first.name}"
+        first = quote(self.plan.first.arguments[0].name)
         found = [
             self._each(
                 "agreement",
@@ -186,8 +187,8 @@ class _FormTests:
         return found
 
     def _can_grow(self) -> bool:
-        mode = self.builder.op.fake.mode
-        return mode is FakeMode.BROADCAST and len(self.builder.placeholder.plain) > 1
+        mode = self.plan.op.fake.mode
+        return mode is FakeMode.BROADCAST and len(self.plan.placeholder.plain) > 1
 
     def _once(self, name: str, check: str, arguments: list[str | Group]) -> Function:
         head = self.layout.define(self._name(name), [], "None")
@@ -211,7 +212,7 @@ class _FormTests:
         return Function(head, self._call(check, arguments), decorator=decorator)
 
     def _name(self, name: str) -> str:
-        suffix = f"{_SUFFIXES[self.form.kind]}_" if len(self.builder.forms) > 1 else ""
+        suffix = f"{_SUFFIXES[self.form.kind]}_" if len(self.plan.forms) > 1 else ""
         return f"test_{suffix}{name}"
 
     def _call(self, check: str, arguments: list[str | Group]) -> Lines:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from opscaffold.contract.releases import supports_tags
 from opscaffold.scaffold.layout import WIDTHS, Group, Layout, TooWideError, natural_key, quote
 from opscaffold.scaffold.module_tests import ModuleTests, tests_of
-from opscaffold.scaffold.op_context import OpBuilder, OpContext
+from opscaffold.scaffold.op_context import OpContext, op_context
+from opscaffold.scaffold.plan import OpPlan
 from opscaffold.scaffold.sample_context import SampleContext, samples_of
 from opscaffold.scaffold.spec import PackageSpec
 
@@ -58,7 +59,7 @@ def build_context(spec: PackageSpec) -> PackageContext:
 
 def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
     modules = tuple(
-        _module(OpBuilder(op, spec, layout))
+        _module(OpPlan(op, spec, layout))
         for op in sorted(spec.ops, key=lambda op: natural_key(op.contract.name))
     )
     imports: Lines = []
@@ -92,5 +93,5 @@ def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
     )
 
 
-def _module(builder: OpBuilder) -> ModuleContext:
-    return ModuleContext(builder.build(), tests_of(builder), tuple(samples_of(builder)))
+def _module(plan: OpPlan) -> ModuleContext:
+    return ModuleContext(op_context(plan), tests_of(plan), tuple(samples_of(plan)))

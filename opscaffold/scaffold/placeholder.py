@@ -6,43 +6,24 @@ each output its own multiple of that: two arguments or outputs mixed up never go
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opscaffold.contract.model import OpContract, Return
-from opscaffold.scaffold.arguments import (
-    Argument,
-    Shape,
-    arguments_of,
-    returns_list,
-    returns_tensor,
-    spread,
+from opscaffold.scaffold.arguments import Argument, Shape, spread
+from opscaffold.scaffold.expressions import (
+    number_text,
+    or_default,
+    tuple_text,
+    weighted,
+    words_of,
 )
 from opscaffold.scaffold.layout import Group, Layout
 from opscaffold.scaffold.names import Names
 from opscaffold.scaffold.spec import FakeMode, FakeSpec
+from opscaffold.scaffold.targets import Target
 
-# How many tensors the placeholder puts in a list that it returns.
-LIST_LENGTH = 2
 # The size that the placeholder of a dynamic op without tensors "finds".
 DYNAMIC_SIZE = 3
-# The first output is twice the sum, so that writing it is never a no-op.
-FIRST_MULTIPLE = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One output: a mutated argument, a buffer or a fresh return, by the name it has in code."""
-
-    name: str
-    multiple: int
-    shape: Shape = Shape.PLAIN
-
-    def multiples(self) -> list[int]:
-        """The multiple of each tensor that is returned under the name."""
-        count = LIST_LENGTH if self.shape is Shape.LIST else 1
-        return [self.multiple + n for n in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,14 +220,14 @@ class Placeholder:
         if self.like or self.buffer:
             return f"{self.like or self._buffer_name}.dtype"
         default = self.names["dtype"] if self.finds_place else "torch.float32"
-        return _or_default(self.dtype_argument, default)
+        return or_default(self.dtype_argument, default)
 
     def device_text(self) -> str:
         """The outputs' device."""
         if self.like or self.buffer:
             return f"{self.like or self._buffer_name}.device"
         default = self.names["device"] if self.finds_place else 'torch.device("cpu")'
-        return _or_default(self.device_argument, default)
+        return or_default(self.device_argument, default)
 
     @property
     def _buffer_name(self) -> str:
@@ -329,77 +310,3 @@ class Placeholder:
             return f"None if {target.name} is None else {one(target.name).flat()}"
         over = f"{target.name} or []" if target.shape is Shape.OPTIONAL_LIST else target.name
         return f"[{one(item).flat()} for {item} in {over}]"
-
-
-def number_text(argument: Argument, name: str, names: Names) -> str:
-    """A number made of an argument that is no tensor and is called ``name`` in code.
-
-    None of the samples makes it 0, which would hide all else.
-    """
-    shape = argument.shape
-    if argument.is_list:
-        given = f"{name} or []" if shape is Shape.OPTIONAL_LIST else name
-        return f"{names.sum}({given})"
-    if argument.base == "str":
-        return f'len({name} or "")' if shape is Shape.OPTIONAL else f"len({name})"
-    text, none = {
-        "bool": (f"1 + {name}", 0),
-        "ScalarType": (f"{name}.itemsize", 0),
-        "Device": (f"len({name}.type)", 0),
-    }.get(argument.base, (name, 1))
-    if shape is Shape.OPTIONAL:
-        return f"({none} if {name} is None else {text})"
-    return f"({text})" if argument.base == "bool" else text
-
-
-def number_result(returned: Return, index: int, like: str) -> str:
-    """What a return that is no tensor is: made of metadata alone, so that the fake can say it."""
-    kind = getattr(returned.type, "name", "")
-    if kind == "bool":
-        return f"{like}.dim() > {index}" if like else "True"
-    if kind in ("int", "SymInt"):
-        return f"{like}.dim() + {index + 1}" if like else f"{index + 1}"
-    return f"{like}.dim() + {index}.5" if like else f"{index}.5"
-
-
-def weighted(weight: int, text: str) -> str:
-    """``text``, or ``weight * text``."""
-    return text if weight == 1 else f"{weight} * {text}"
-
-
-def tuple_text(items: Sequence[str]) -> str:
-    """A tuple of any length."""
-    return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
-
-
-def words_of(expressions: Sequence[str]) -> list[str]:
-    """The names that stand by themselves or before a dot in expressions."""
-    return [
-        node.id
-        for text in expressions
-        for node in ast.walk(ast.parse(text, mode="eval"))
-        if isinstance(node, ast.Name)
-    ]
-
-
-def _or_default(argument: Argument | None, default: str) -> str:
-    if argument is None:
-        return default
-    return f"{argument.name} or {default}" if argument.shape is Shape.OPTIONAL else argument.name
-
-
-def mutated_targets(contract: OpContract, first: int = FIRST_MULTIPLE) -> list[Target]:
-    """The mutated arguments of a contract as targets."""
-    written = [a for a in arguments_of(contract) if a.parameter.mutated]
-    return [Target(a.name, first + n, a.shape) for n, a in enumerate(written)]
-
-
-def fresh_targets(returns: Sequence[Return], names: Sequence[str], first: int) -> list[Target]:
-    """The tensors returned, by the given names; a list takes several multiples."""
-    found: list[Target] = []
-    for name, returned in zip(names, returns, strict=True):
-        if not returns_tensor(returned):
-            continue
-        found.append(Target(name, first, Shape.LIST if returns_list(returned) else Shape.PLAIN))
-        first += LIST_LENGTH if returns_list(returned) else 1
-    return found

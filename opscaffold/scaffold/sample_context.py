@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from opscaffold.contract.model import Kind
 from opscaffold.scaffold.arguments import Argument, Shape
+from opscaffold.scaffold.expressions import tuple_text
 from opscaffold.scaffold.forms import Form
 from opscaffold.scaffold.layout import Group, Layout, quote
-from opscaffold.scaffold.op_context import OpBuilder
-from opscaffold.scaffold.placeholder import tuple_text
+from opscaffold.scaffold.plan import OpPlan
 from opscaffold.scaffold.sizes import (
     NoSizesError,
     Size,
@@ -59,18 +59,18 @@ class _Variant:
     result_dtype: str = ""
 
 
-def samples_of(builder: OpBuilder) -> list[SampleContext]:
+def samples_of(plan: OpPlan) -> list[SampleContext]:
     """The samples of each op of a module. Raises NoSizesError, TooWideError."""
-    return [_Writer(builder, form).write() for form in builder.forms]
+    return [_Writer(plan, form).write() for form in plan.forms]
 
 
 class _Writer:
-    def __init__(self, builder: OpBuilder, form: Form) -> None:
+    def __init__(self, plan: OpPlan, form: Form) -> None:
         self.form = form
-        self.p = builder.placeholder
-        self.fake = builder.op.fake
-        self.family = len(builder.forms) > 1
-        self.layout: Layout = builder.layout
+        self.p = plan.placeholder
+        self.fake = plan.op.fake
+        self.family = len(plan.forms) > 1
+        self.layout: Layout = plan.layout
         self.expression = self.fake.mode is FakeMode.EXPRESSION
         self.tensors = [a for a in form.arguments if a.is_tensor]
 

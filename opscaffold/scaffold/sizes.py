@@ -78,7 +78,7 @@ def with_rank(rank: int) -> Size:
 
 
 def _candidates(rank: int) -> Iterator[Size]:
-    for dimensions in sorted({rank, max(rank, 2), max(rank, 1)}, key=lambda n: (n != 2, n)):
+    for dimensions in sorted({rank + n for n in range(5)}, key=lambda n: (n != 2, n)):
         yield with_rank(dimensions)
     for length in _UNIFORM:
         for dimensions in (max(rank, 1), max(rank, 2)):

@@ -1,0 +1,111 @@
+"""The registration of an op, and its fake kernel."""
+
+from __future__ import annotations
+
+from opscaffold.contract.model import Kind
+from opscaffold.contract.pytypes import return_annotation_text
+from opscaffold.scaffold.arguments import Argument, Shape, returns_tensor, signature
+from opscaffold.scaffold.expressions import number_result
+from opscaffold.scaffold.forms import Form
+from opscaffold.scaffold.layout import Group, quote
+from opscaffold.scaffold.plan import Function, Lines, OpPlan
+
+
+def registration(plan: OpPlan, form: Form, variable: str) -> Function:
+    """The function that is registered, under its decorator."""
+    contract = form.registered
+    written = contract.mutated
+    mutates: str | Group = "mutates_args=()"
+    if written:
+        mutates = Group("mutates_args={", tuple(quote(n) for n in written), "}")
+    arguments: list[str | Group] = [quote(contract.qualname), mutates]
+    if form.tag:
+        arguments.append(f"tags={form.tag}")
+    decorator = plan.layout.call("@", "torch.library.custom_op", arguments, depth=0)
+    return Function(_head(plan, form, variable), _registered_body(plan, form), decorator=decorator)
+
+
+def fake_kernel(plan: OpPlan, form: Form, variable: str) -> Function:
+    """The fake kernel, under its decorator."""
+    head = _head(plan, form, "_")
+    if not plan.dynamic:
+        body = _allocation(plan)
+    else:
+        size = plan.names["size"]
+        body = plan.layout.line(f"{size} = torch.library.get_ctx().new_dynamic_size()")
+        p = plan.placeholder
+        body += p.place_lines(plan.names["first_place"])
+        place = [f"({size},)", f"dtype={p.dtype_text()}", f"device={p.device_text()}"]
+        call = Group("torch.empty(", tuple(place), ")")
+        for target in plan.fresh:
+            if target.shape is Shape.LIST:
+                calls = tuple(call for _ in target.multiples())
+                body += plan.layout.statement(f"{target.name} = ", Group("[", calls, "]"))
+            else:
+                body += plan.layout.statement(f"{target.name} = ", call)
+    decorator = plan.layout.line(f"@{variable}.register_fake", 0)
+    return Function(head, [*body, *returned_lines(plan, form)], decorator=decorator)
+
+
+def returned_lines(plan: OpPlan, form: Form) -> Lines:
+    """The statement that returns fresh tensors and numbers in the order of the schema."""
+    returns = form.contract.returns
+    if not returns:
+        return []
+    fresh, like = iter(plan.fresh), plan.placeholder.like
+    values = [
+        next(fresh).name if returns_tensor(returned) else number_result(returned, index, like)
+        for index, returned in enumerate(returns)
+    ]
+    return plan.layout.returning(values)
+
+
+def _head(plan: OpPlan, form: Form, name: str) -> Lines:
+    contract = form.registered
+    words = signature(tuple(Argument(p) for p in contract.parameters))
+    return plan.layout.define(name, words, return_annotation_text(contract.returns))
+
+
+def _registered_body(plan: OpPlan, form: Form) -> Lines:
+    lines: Lines = []
+    inputs = [a.name for a in plan.first.arguments]
+    kernel = plan.names["_kernel"]
+    if form.kind in (Kind.INPLACE, Kind.OUT):
+        written = [a.name for a in form.written]
+        if form.kind is Kind.OUT or plan.checks_inplace(form):
+            for name in written:
+                lines += plan.layout.call(
+                    "",
+                    plan.names["check_buffer"],
+                    [quote(form.name), quote(name), name, _metadata_call(plan)],
+                )
+        buffers = written if plan.first.kind is Kind.FUNCTIONAL else []
+        lines += plan.layout.call("", kernel, [*inputs, *buffers])
+        return lines + (plan.layout.returning(written) if form.registered.returns else [])
+    if not plan.fresh and not plan.mutated:
+        return plan.layout.call("return ", kernel, inputs)
+    if plan.dynamic:
+        targets = ", ".join(t.name for t in plan.fresh)
+        lines += plan.layout.call(f"{targets} = ", kernel, inputs)
+    else:
+        lines += _allocation(plan)
+        lines += plan.layout.call("", kernel, [*inputs, *(t.name for t in plan.fresh)])
+    return lines + returned_lines(plan, form)
+
+
+def _allocation(plan: OpPlan) -> Lines:
+    lines: Lines = []
+    empty = plan.names["empty_result"]
+    for target in plan.fresh:
+        call = Group(f"{empty}(", (_metadata_call(plan),), ")")
+        if target.shape is Shape.LIST:
+            calls = tuple(call for _ in target.multiples())
+            lines += plan.layout.statement(f"{target.name} = ", Group("[", calls, "]"))
+        else:
+            lines += plan.layout.statement(f"{target.name} = ", call)
+    return lines
+
+
+def _metadata_call(plan: OpPlan) -> Group:
+    names = tuple(a.name for a in plan.placeholder.metadata_inputs())
+    return Group(f"*{plan.names['_metadata']}(", names, ")")
