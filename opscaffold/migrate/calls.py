@@ -6,12 +6,13 @@ import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from opscaffold.contract.model import BaseType
 from opscaffold.effects.follow import Follower, follow
 from opscaffold.effects.trace import FunctionNode, Trace
 from opscaffold.effects.values import ANYTHING, Env, Value, parameter
 from opscaffold.migrate.edits import CallEdit, CallForm
+from opscaffold.migrate.rebinding import CallerNames, may_be_rebound, stored_names
 from opscaffold.migrate.refusal import RefusalError
-from opscaffold.rules.names import ProjectNames
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 
@@ -137,47 +138,99 @@ def _written_order(call: ast.Call) -> list[ast.expr]:
 
 def nullness(project: Project, module: Module, call: ast.Call, argument: ast.expr) -> bool | None:
     """Whether an argument is None (True), is not (False), or may be either (None)."""
-    names = ProjectNames(project, module)
+    names = CallerNames(project, module)
     owner = enclosing(module, call, _FUNCTIONS)
     body: Sequence[ast.stmt] = module.tree.body
     values: dict[str, Value] = {}
     if isinstance(owner, _FUNCTIONS):
         body, values = owner.body, parameter_values(owner, names)
+        values |= _tensors_passed(owner, call, names)
     trace = follow(body, values, names, ask=[argument])
     answers = trace.nulls[argument]
     if answers in ({True}, {False}):
-        scope = owner if owner is not None else module.tree
-        return None if _is_rebound_elsewhere(scope, argument) else answers == {True}
+        rebound = _is_rebound_elsewhere(project, module, call, argument)
+        return None if rebound else answers == {True}
     if True in answers or False in answers:
         return None
     # Out of the sight of the statements followed: in a lambda, or bound in a scope around.
-    return _settled(project, module, argument).null
+    return _settled(project, module, argument, met=bool(answers)).null
 
 
-def _is_rebound_elsewhere(scope: ast.AST, argument: ast.expr) -> bool:
-    """Whether other functions may rebind a name in an argument between its uses here."""
+def _tensors_passed(owner: FunctionNode, call: ast.Call, names: CallerNames) -> dict[str, Value]:
+    """The parameters that a call passes for plain Tensors: the call takes nothing else."""
+    contract = names.op(call.func)
+    if contract is None or any(isinstance(a, ast.Starred) for a in call.args):
+        return {}
+    wanted = {p.name for p in contract.parameters if p.type == BaseType("Tensor")}
+    positional = [p.name for p in contract.parameters if not p.kw_only]
+    pairs = [*zip(positional, call.args, strict=False)]
+    pairs += [(k.arg or "", k.value) for k in call.keywords]
+    passed = {a.id for name, a in pairs if name in wanted and isinstance(a, ast.Name)}
+    spec = owner.args
+    own = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
+    return {name: parameter(name) for name in passed & own - set(stored_names(owner))}
+
+
+def _is_rebound_elsewhere(
+    project: Project, module: Module, call: ast.Call, argument: ast.expr
+) -> bool:
+    """Whether other code may rebind a name in an argument between its uses here."""
+    outermost: ast.AST = module.tree
+    owner = enclosing(module, call, _FUNCTIONS)
+    while owner is not None:
+        outermost, owner = owner, enclosing(module, owner, _FUNCTIONS)
     names = {n.id for n in ast.walk(argument) if isinstance(n, ast.Name)}
-    return any(
+    if any(
         isinstance(n, ast.Nonlocal | ast.Global) and not names.isdisjoint(n.names)
-        for n in ast.walk(scope)
-    )
+        for n in ast.walk(outermost)
+    ):
+        return True
+    foreign = {name for name in names if not _is_own_local(module, call, name)}
+    foreign |= {n.attr for n in ast.walk(argument) if isinstance(n, ast.Attribute)}
+    return any(may_be_rebound(project, module, name) for name in foreign)
 
 
-def _settled(project: Project, module: Module, expr: ast.expr, depth: int = 4) -> Value:
-    """The value of an expression as far as names that are bound once tell."""
+def _settled(
+    project: Project, module: Module, expr: ast.expr, depth: int = 4, *, met: bool = False
+) -> Value:
+    """The value of an expression as far as names that are bound once tell.
+
+    ``met`` says that the statements around were followed to it: what they bind is known as far
+    as can be.
+    """
     env = Env()
     for node in ast.walk(expr):
         if isinstance(node, ast.Name) and depth:
-            given = _parameter_around(project, module, node)
-            if given is not None:
-                env.names[node.id] = given
-                continue
-            target = project.resolve(module, node).certain
-            if target is None or target.module is None:
-                continue
-            if isinstance(target.node, ast.expr):
-                env.names[node.id] = _settled(project, target.module, target.node, depth - 1)
-    return Follower(ProjectNames(project, module), Trace()).value(expr, env)
+            env.names[node.id] = _settled_name(project, module, node, depth, met=met)
+    return Follower(CallerNames(project, module), Trace()).value(expr, env)
+
+
+def _settled_name(
+    project: Project, module: Module, name: ast.Name, depth: int, *, met: bool
+) -> Value:
+    given = _parameter_around(project, module, name)
+    if given is not None:
+        return given
+    owner = enclosing(module, name, _FUNCTIONS)
+    if met and isinstance(owner, _FUNCTIONS) and name.id in stored_names(owner):
+        return ANYTHING
+    binder = owner
+    while isinstance(binder, _FUNCTIONS) and name.id not in stored_names(binder):
+        binder = enclosing(module, binder, _FUNCTIONS)
+    if isinstance(binder, _FUNCTIONS):
+        if stored_names(binder).count(name.id) > 1:
+            return ANYTHING
+    elif may_be_rebound(project, module, name.id):
+        return ANYTHING
+    target = project.resolve(module, name).certain
+    if target is None or target.module is None or not isinstance(target.node, ast.expr):
+        return ANYTHING
+    if target.is_none or any(
+        may_be_rebound(project, step.module, step.alias.name) for step in target.via
+    ):
+        # A module that binds None means to bind something else in time.
+        return ANYTHING
+    return _settled(project, target.module, target.node, depth - 1)
 
 
 def _parameter_around(project: Project, module: Module, name: ast.Name) -> Value | None:
@@ -189,21 +242,16 @@ def _parameter_around(project: Project, module: Module, name: ast.Name) -> Value
                 return ANYTHING
             owner = enclosing(module, owner, (*_FUNCTIONS, ast.Lambda))
             continue
-        values = parameter_values(owner, ProjectNames(project, module))
-        stored = {
-            n.id
-            for n in ast.walk(owner)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)
-        }
-        if name.id in stored:
-            return None
+        values = parameter_values(owner, CallerNames(project, module))
+        if name.id in stored_names(owner):
+            return ANYTHING if name.id in values else None
         if name.id in values:
             return values[name.id]
         owner = enclosing(module, owner, (*_FUNCTIONS, ast.Lambda))
     return None
 
 
-def parameter_values(function: FunctionNode, names: ProjectNames) -> dict[str, Value]:
+def parameter_values(function: FunctionNode, names: CallerNames) -> dict[str, Value]:
     """What the annotations of a function say of its arguments: a plain Tensor is not None."""
     spec = function.args
     positional = [*spec.posonlyargs, *spec.args]
@@ -224,7 +272,7 @@ def parameter_values(function: FunctionNode, names: ProjectNames) -> dict[str, V
     return values
 
 
-def _is_tensor(annotation: ast.expr, names: ProjectNames) -> bool:
+def _is_tensor(annotation: ast.expr, names: CallerNames) -> bool:
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         return annotation.value.strip() in {"Tensor", "torch.Tensor"}
     return names.dotted(annotation) in {

@@ -220,7 +220,7 @@ NULLNESS = [
     ("b=None", "b = x.grad", None),
     ("b=None", "b = getattr(x, 'buf')", None),
     ("b=None", "b = BUFFER", False),
-    ("b=None", "b = NOTHING", True),
+    ("b=None", "b = NOTHING", None),
     ("b=None", "b = LATER", None),
 ]
 MORE = """\
