@@ -9,7 +9,7 @@ from typing import Any
 
 from opscaffold.effects.calls import Calls
 from opscaffold.effects.expressions import bind_all, covers_all
-from opscaffold.effects.helpers import as_kept, decoration, lets_through
+from opscaffold.effects.helpers import as_kept, decoration, defaults_of, lets_through
 from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import (
     ANYTHING,
@@ -368,21 +368,10 @@ class Follower(Calls):
         }
         for keyword in node.keywords:
             bound[keyword.arg or ""] = self.value(keyword.value, env)
-        for name, default in _defaults(spec).items():
+        for name, default in defaults_of(spec).items():
             bound.setdefault(name, self.value(default, Env()))
         known = {*positional, *(a.arg for a in spec.kwonlyargs)}
         return bound if bound.keys() == known else None
-
-
-def _defaults(spec: ast.arguments) -> dict[str, ast.expr]:
-    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-    found = dict(
-        zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True)
-    )
-    for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
-        if default is not None:
-            found[arg.arg] = default
-    return found
 
 
 def _takes_all(pattern: ast.pattern) -> bool:

@@ -59,6 +59,18 @@ def decoration(function: FunctionNode, names: Names) -> bool | None:
     return cached
 
 
+def defaults_of(spec: ast.arguments) -> dict[str, ast.expr]:
+    """The defaults of a function, by parameter."""
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    found = dict(
+        zip(positional[len(positional) - len(spec.defaults) :], spec.defaults, strict=True)
+    )
+    for arg, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+        if default is not None:
+            found[arg.arg] = default
+    return found
+
+
 def as_kept(value: Value, name: str) -> Value:
     """A result that the next call with the same arguments gets again."""
     kept = {r for r in value.refs if r.root.startswith("fresh:")}
