@@ -12,6 +12,7 @@ import re
 import warnings
 from dataclasses import replace
 
+from opscaffold.contract.declared import FunctionNode
 from opscaffold.contract.grammar import parse_schema
 from opscaffold.contract.lexer import SchemaError
 from opscaffold.contract.model import OpContract, Parameter, Return
@@ -28,7 +29,6 @@ from opscaffold.contract.pytypes import (
 )
 from opscaffold.contract.releases import RELEASES
 from opscaffold.contract.signature import (
-    FunctionNode,
     contract_from_signature,
     parse_function,
 )
