@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from opscaffold.effects.follow import follow
 from opscaffold.effects.leftovers import leftover_of
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Trace
-from opscaffold.effects.values import NONE, UNSEEN, Value, parameter
+from opscaffold.effects.values import NONE, UNSEEN, Ref, Value, parameter
 
 _LOOKS = frozenset({Effect.READ, Effect.UPDATE, Effect.OPAQUE})
 
@@ -127,7 +127,7 @@ def start_value(argument: Argument) -> Value:
     if not argument.tensor:
         return Value(null=None if argument.optional else False, container=argument.is_list)
     if argument.is_list:
-        refs = parameter(argument.name).viewed().refs
+        refs = frozenset({Ref(f"param:{argument.name}", exact=True)})
         return Value(null=None if argument.optional else False, refs=refs, container=True)
     return parameter(argument.name, null=None if argument.optional else False)
 

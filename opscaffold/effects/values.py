@@ -74,11 +74,14 @@ class Value:
     def element(self, index: int | str = "*") -> Value:
         """One element of a tuple or list, or one slice of a tensor."""
         refs = set()
+        held = self.container or self.items is not None
         for ref in self.all_refs():
             if ref.several and ref.exact:
                 refs.add(replace(ref, root=f"{ref.root}.{index}", several=False))
             elif ref == UNSEEN:
                 refs.add(ref)
+            elif held:
+                refs.add(replace(ref, several=False))
             else:
                 refs.add(replace(ref, exact=False, whole=False, several=False))
         return Value(refs=frozenset(refs))

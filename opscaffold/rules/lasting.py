@@ -79,6 +79,8 @@ def _makes_tensor(project: Project, module: Module, node: ast.expr | None) -> bo
         _, _, name = dotted.rpartition(".")
         known = aten.is_known(name) and name not in aten.METADATA_METHODS
         return dotted in _MODULES or (dotted == f"torch.{name}" and known)
-    if isinstance(node.func, ast.Attribute) and aten.is_known(node.func.attr):
+    if isinstance(node.func, ast.Attribute) and (
+        aten.is_known(node.func.attr) or node.func.attr in aten.SETTINGS
+    ):
         return _makes_tensor(project, module, node.func.value)
     return False

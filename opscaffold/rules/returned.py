@@ -109,8 +109,7 @@ def _sharing(kernel: Kernel, ref: Ref, name: str, declared: frozenset[str]) -> S
         return Sharing.HIDDEN
     if ref.perhaps:
         return Sharing.MAYBE
-    is_list = any(a.name == name and a.is_list for a in kernel.arguments)
-    if not ref.exact and not is_list:
+    if not ref.exact:
         return Sharing.VIEW
     mutated = kernel.declared.get(name, name) in declared or name in kernel.effects.mutations
     return Sharing.MUTATED if mutated else Sharing.INPUT
