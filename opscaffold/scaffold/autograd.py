@@ -82,6 +82,8 @@ class _Writer:
         group = Group("(", tuple(positional), ")", bare=len(positional) > 1, lone_comma=True)
         lines = self.layout.statement("", group, " = inputs") if positional else []
         for argument in self._keyword_only():
+            if argument not in self.p.numbers:
+                continue
             # Tensors are never keyword-only here: custom_op refuses that without Tag.out.
             name = argument.name
             lines += self.layout.line(f'{self._local(name)} = keyword_only_inputs["{name}"]')

@@ -6,7 +6,10 @@ import contextlib
 import json
 from dataclasses import dataclass
 
+from opscaffold.contract.model import OptionalType
+from opscaffold.contract.printer import format_type
 from opscaffold.contract.releases import supports_tags
+from opscaffold.errors import UserError
 from opscaffold.scaffold.layout import WIDTHS, Group, Layout, TooWideError, natural_key, quote
 from opscaffold.scaffold.module_tests import ModuleTests, tests_of
 from opscaffold.scaffold.op_context import OpContext, op_context
@@ -45,12 +48,17 @@ class PackageContext:
     sample_table: Lines
 
 
+class UnfitSpecError(UserError):
+    """A spec that PyTorch would take, but of which no typed package can be made."""
+
+
 def build_context(spec: PackageSpec) -> PackageContext:
     """The context, laid out for the smallest line length that all of it fits.
 
-    Raises NoSizesError where a shape expression fits no sample, DerivationError where a contract
-    lacks a form that the spec asks for.
+    Raises NoSizesError where a shape expression fits no sample, UnfitSpecError, and
+    DerivationError where a contract lacks a form that the spec asks for.
     """
+    _require_fit(spec)
     for width in WIDTHS[:-1]:
         with contextlib.suppress(TooWideError):
             return _build(spec, Layout(width))
@@ -91,6 +99,23 @@ def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
             depth=0,
         ),
     )
+
+
+def _require_fit(spec: PackageSpec) -> None:
+    files: dict[str, str] = {}
+    for op in spec.ops:
+        name = op.contract.name
+        other = files.setdefault(name.lower(), name)
+        if other != name or [o.contract.name for o in spec.ops].count(name) > 1:
+            raise UnfitSpecError(f"{name} and {other} would be one file; rename one of the ops")
+        for parameter in op.contract.parameters:
+            none = parameter.default is not None and parameter.default.value is None
+            if none and not isinstance(parameter.type, OptionalType):
+                written = format_type(parameter.type)
+                raise UnfitSpecError(
+                    f"{name}: {parameter.name} is a {written} with the default None, which "
+                    f"no type checker takes; write {written}? {parameter.name}=None"
+                )
 
 
 def _module(plan: OpPlan) -> ModuleContext:

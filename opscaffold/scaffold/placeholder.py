@@ -36,6 +36,8 @@ class Placeholder:
     layout: Layout
     # The first buffer of an out= op: it says dtype and device where no input does.
     buffer: Argument | None = None
+    # Whether an input is written before all outputs are: the value must not be that input.
+    overwrites: bool = False
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
@@ -48,10 +50,19 @@ class Placeholder:
         return tuple(a for a in self.tensors if a.is_plain_tensor)
 
     @property
+    def plain_first(self) -> str:
+        """The name of the first tensor that is always given and single, or nothing."""
+        return self.plain[0].name if self.plain else ""
+
+    @property
     def numbers(self) -> tuple[Argument, ...]:
         """The arguments that make up the factor."""
         placing = () if self.like else ("ScalarType", "Device")
-        return tuple(a for a in self.reads if not a.is_tensor and a.base not in placing)
+        return tuple(
+            a
+            for a in self.reads
+            if not a.is_tensor and a.base not in placing and not _arrives_as_int(a)
+        )
 
     @property
     def like(self) -> str:
@@ -92,7 +103,13 @@ class Placeholder:
     def total(self) -> str:
         """The sum of the tensors."""
         lone = len(self.tensors) == 1 and self.elementwise and not self.tensors[0].is_list
+        lone = lone and not self._copies
         return self.tensors[0].name if lone else self.names["total"]
+
+    @property
+    def _copies(self) -> bool:
+        """Whether a sum of one tensor has to be a copy of it. Times a factor, it is one."""
+        return self.overwrites and self.elementwise and not self.numbers
 
     @property
     def value(self) -> str:
@@ -134,6 +151,8 @@ class Placeholder:
             terms = [weighted(self.weight(first), self.like)]
         if not terms:
             terms = ["torch.zeros(())"]
+        if self._copies and len(terms) == 1 and terms[0] in (self.plain_first, self.like):
+            terms = [f"{terms[0]}.clone()"]
         lines = self.layout.adding(total, terms)
         for argument in self.tensors:
             if not argument.is_plain_tensor:
@@ -310,3 +329,9 @@ class Placeholder:
             return f"None if {target.name} is None else {one(target.name).flat()}"
         over = f"{target.name} or []" if target.shape is Shape.OPTIONAL_LIST else target.name
         return f"[{one(item).flat()} for {item} in {over}]"
+
+
+def _arrives_as_int(argument: Argument) -> bool:
+    """Whether a default arrives in setup_context as the number by which PyTorch knows a dtype."""
+    default = argument.parameter.default
+    return argument.base == "ScalarType" and default is not None and default.value is not None

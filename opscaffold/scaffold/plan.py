@@ -46,7 +46,12 @@ class OpPlan:
         self.names = Names(taken)
         self.dynamic = op.fake.mode is FakeMode.DYNAMIC
         buffer = self.first.written[0] if self.first.kind is Kind.OUT else None
-        self.placeholder = Placeholder(self.first.reads, op.fake, self.names, layout, buffer)
+        written, returns = self.first.written, self.first.contract.returns
+        several = len(written) + len(returns) > 1 or any(a.is_list for a in written)
+        overwrites = self.first.kind is Kind.MUTABLE and several
+        self.placeholder = Placeholder(
+            self.first.reads, op.fake, self.names, layout, buffer, overwrites
+        )
         self.mutated, self.fresh = self._targets()
 
     def _targets(self) -> tuple[list[Target], list[Target]]:

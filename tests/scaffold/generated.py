@@ -176,6 +176,9 @@ UNUSUAL = (
         "ns::ReLU(Tensor out, Tensor result, Tensor _kernel, Tensor checks, Tensor case, "
         "Tensor grad_out, Tensor self, float value=1.0, float factor=2.0) -> (Tensor, Tensor)"
     ),
+    op("ns::mutlistret(Tensor(a!)[] xs) -> Tensor", like="xs"),
+    op("ns::mutoptret(Tensor(a!) x, Tensor? y=None) -> (Tensor, Tensor)"),
+    op("ns::dtyped(Tensor x, ScalarType d=float32, *, ScalarType e=float64) -> Tensor"),
     op("ns::i_opt_(Tensor(a!) x, Tensor? y=None, int[]? z=None) -> Tensor(a!)"),
     op("ns::_op(Tensor x) -> Tensor", DYNAMIC, family=False),
     op("ns::test_x(Tensor x, bool b=1, float f=1, Device d='cpu') -> Tensor"),

@@ -11,6 +11,7 @@ from generated import EXPRESSION, UNUSUAL, op, package
 
 from opscaffold.contract.derive import DerivationError
 from opscaffold.scaffold import render
+from opscaffold.scaffold.package_context import UnfitSpecError
 from opscaffold.scaffold.render import (
     CannotWriteError,
     RenderError,
@@ -291,6 +292,22 @@ def test_a_family_of_two_results_is_refused(tmp_path: Path) -> None:
     ops = [op("ns::f(Tensor x) -> (Tensor, Tensor)", family=True)]
     with pytest.raises(DerivationError, match="in-place"):
         render_package(package("some-ops", ops), tmp_path)
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("schemas", "reason"),
+    [
+        (["ns::f(Tensor x=None) -> Tensor"], r"write Tensor\? x=None"),
+        (["ns::f(Tensor x) -> Tensor", "ns::F(Tensor x) -> Tensor"], "one file"),
+        (["ns::f(Tensor x) -> Tensor", "ns::f(Tensor y) -> Tensor"], "one file"),
+    ],
+)
+def test_ops_that_make_no_typed_package_are_refused(
+    schemas: list[str], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UnfitSpecError, match=reason):
+        render_package(package("some-ops", [op(s) for s in schemas]), tmp_path)
     assert names_in(tmp_path) == []
 
 
