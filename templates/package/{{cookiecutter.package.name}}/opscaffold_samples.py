@@ -45,12 +45,12 @@ CASES = (
 
 
 def devices() -> list[torch.device]:
-    """The CPU and, where there is one, the accelerator."""
+    """The CPU and the first of each accelerator present."""
     found = [torch.device("cpu")]
     if torch.cuda.is_available():
         found.append(torch.device("cuda", 0))
-    if torch.backends.mps.is_available():
-        found.append(torch.device("mps"))
+    if torch.xpu.is_available():
+        found.append(torch.device("xpu", 0))
     return found
 
 
