@@ -144,7 +144,7 @@ def nullness(project: Project, module: Module, call: ast.Call, argument: ast.exp
     values: dict[str, Value] = {}
     if isinstance(owner, _FUNCTIONS):
         body, values = owner.body, parameter_values(owner, names)
-        values |= _tensors_passed(owner, call, names)
+        values |= _tensors_passed(owner, call, argument, names)
     trace = follow(body, values, names, ask=[argument])
     answers = trace.nulls[argument]
     if answers in ({True}, {False}):
@@ -156,8 +156,10 @@ def nullness(project: Project, module: Module, call: ast.Call, argument: ast.exp
     return _settled(project, module, argument, met=bool(answers)).null
 
 
-def _tensors_passed(owner: FunctionNode, call: ast.Call, names: CallerNames) -> dict[str, Value]:
-    """The parameters that a call passes for plain Tensors: the call takes nothing else."""
+def _tensors_passed(
+    owner: FunctionNode, call: ast.Call, argument: ast.expr, names: CallerNames
+) -> dict[str, Value]:
+    """The parameters that a call passes for plain Tensors, beside the buffer."""
     contract = names.op(call.func)
     if contract is None or any(isinstance(a, ast.Starred) for a in call.args):
         return {}
@@ -165,7 +167,11 @@ def _tensors_passed(owner: FunctionNode, call: ast.Call, names: CallerNames) -> 
     positional = [p.name for p in contract.parameters if not p.kw_only]
     pairs = [*zip(positional, call.args, strict=False)]
     pairs += [(k.arg or "", k.value) for k in call.keywords]
-    passed = {a.id for name, a in pairs if name in wanted and isinstance(a, ast.Name)}
+    passed = {
+        a.id
+        for name, a in pairs
+        if name in wanted and isinstance(a, ast.Name) and a is not argument
+    }
     spec = owner.args
     own = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
     return {name: parameter(name) for name in passed & own - set(stored_names(owner))}
