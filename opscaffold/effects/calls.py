@@ -31,7 +31,7 @@ class Calls(Containers):
         contract = self.names.op(node.func)
         if contract is not None:
             return self.op_call(node, contract, env)
-        dotted = self.names.dotted(node.func)
+        dotted = self.names.dotted(node.func) or _unimported(node.func, env)
         if dotted is not None and dotted.startswith("torch."):
             return self.torch_call(node, dotted, env)
         numpy_name = None if dotted is None else arrays.function_name(dotted)
@@ -312,6 +312,17 @@ class Calls(Containers):
 
 def _array(value: Value) -> Value:
     return replace(value, refs=frozenset(replace(r, array=True) for r in value.refs))
+
+
+def _unimported(expr: ast.expr, env: Env) -> str | None:
+    """The dotted name below ``torch``, for an example that leaves its import to the reader."""
+    parts: list[str] = []
+    while isinstance(expr, ast.Attribute):
+        parts.append(expr.attr)
+        expr = expr.value
+    if not parts or not isinstance(expr, ast.Name) or expr.id != "torch" or "torch" in env.names:
+        return None
+    return ".".join(["torch", *reversed(parts)])
 
 
 def _is_true(expr: ast.expr) -> bool:
