@@ -267,7 +267,10 @@ def _literal_index(index: ast.expr) -> int | None:
 def _gathers(index: ast.expr, value: Value) -> bool:
     """Whether an index surely is, or holds, a tensor or a list."""
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    if any(isinstance(p, ast.List | ast.ListComp) for p in parts):
+    # A Python bool masks, and so copies, as a tensor of them does.
+    if any(isinstance(p, ast.List | ast.ListComp | ast.Compare) for p in parts):
+        return True
+    if any(isinstance(p, ast.Constant) and isinstance(p.value, bool) for p in parts):
         return True
     values = value.items if isinstance(index, ast.Tuple) and value.items is not None else (value,)
     return any(v.container or v.all_refs() - {UNSEEN} for v in values)

@@ -23,6 +23,8 @@ _OTHER_KEYS = ("Autograd", "Autocast", "Meta", "Functionalize", "ADInplaceOrView
 # A kernel under this key is traced through: what it does is what compiled code sees.
 _DECOMPOSED = frozenset({"CompositeImplicitAutograd", ""})
 
+_KEY_ARGUMENTS = frozenset({"dispatch_key", "types", "key"})
+
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
@@ -71,6 +73,9 @@ def _registrations(facts: OpFacts) -> Iterator[Registration]:
         yield definition
     for registration in facts.op.attached:
         if registration.role not in KERNEL_ROLES:
+            continue
+        if registration.role is Role.IMPL and not _KEY_ARGUMENTS & registration.arguments.keys():
+            # An implementation for no key in particular is traced through as well.
             continue
         key = dispatch_key(registration)
         if key is None or not (key in _DECOMPOSED or key.startswith(_OTHER_KEYS)):

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from opscaffold.contract.model import Tag
 from opscaffold.effects.summary import Answer, Mutation
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule, position
-from opscaffold.rules.declared import maybe_outs, mutated_by
+from opscaffold.rules.declared import maybe_outs, mutated_by, tag_problem
 from opscaffold.rules.kernels import kernels_of
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report each argument that a kernel writes to without a word; maybe-outs are left out."""
     declared = mutated_by(facts)
-    if declared is None:
+    if declared is None or any(tag_problem(facts, tag) for tag in Tag):
         return
     seen = set(declared | maybe_outs(facts))
     for kernel in kernels_of(facts):
