@@ -49,6 +49,7 @@ def migrate(
     from opscaffold.fs.atomic import write_all
     from opscaffold.migrate.engine import migrate as plan
     from opscaffold.report.diff import unified_diff, write_diff
+    from opscaffold.rules.selection import chosen_for
     from opscaffold.source.files import find_root
 
     if write and check:
@@ -58,7 +59,11 @@ def migrate(
         if not path.exists():
             raise UserError(f"{path}: there is no such file or directory")
     root = (root if root is not None else find_root(chosen)).resolve()
+    for path in chosen:
+        if not path.resolve().is_relative_to(root):
+            raise UserError(f"{path} lies outside the root {root}: choose another --root")
     config = load_config(root)
+    chosen_for(config, (), ())
     result = plan(chosen, root=root, exclude=config.excluded(exclude), registrars=config.registrars)
     if write:
         _refuse_dirty(result, allow_dirty=allow_dirty)

@@ -201,9 +201,16 @@ def _fenced(lines: list[str]) -> Iterator[Example]:
     at = 0
     while at < len(lines):
         fence = _FENCE.match(lines[at])
-        at += 1
         if fence is None:
+            # A doctest needs no fence.
+            example = (
+                next(_prompted(lines, at, len(lines)), None) if _PROMPT.match(lines[at]) else None
+            )
+            if example is not None:
+                yield example
+            at = at + 1 if example is None else example.end
             continue
+        at += 1
         start = at
         while at < len(lines) and not lines[at].strip().startswith(fence["mark"]):
             at += 1

@@ -261,6 +261,8 @@ def _refusals(op: Op, finding: Finding, refused: Refused) -> Iterable[Finding]:
 
 
 def _place(refused: Refused, reason: RefusalError) -> Position:
+    if isinstance(reason.where, Position):
+        return reason.where
     module = reason.where if isinstance(reason.where, Module) else refused.module
     node = reason.node if reason.node is not None else refused.node
     return position(module, node)

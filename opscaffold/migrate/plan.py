@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ from opscaffold.migrate.split import SplitNames, split
 from opscaffold.migrate.syntax import SyntaxMismatchError
 from opscaffold.rules import missing_fake
 from opscaffold.rules.base import OpFacts, position
+from opscaffold.source.files import read_bytes
 from opscaffold.source.model import Module, Op, Role, Use
 from opscaffold.source.project import Project
 
@@ -280,6 +282,7 @@ class _SplitPlanner:
 
     def check_untraced(self, signature: Signature, function: ast.FunctionDef, plan: OpPlan) -> None:
         """Look for calls that pass the buffer to something of the op's name, out of sight."""
+        self.check_unreadable(function)
         known = {id(r.call) for r in self.project.references(self.op) if r.call is not None}
         for module in self.project.modules:
             if module.path in self.snippets:
@@ -315,6 +318,16 @@ class _SplitPlanner:
                             f"call the out= op here, if `{self.op.qualname}` is meant",
                         )
                     )
+
+    def check_unreadable(self, function: ast.FunctionDef) -> None:
+        """An op that a file out of sight seems to call stays as it is."""
+        names = "|".join(re.escape(n) for n in {function.name, self.op.name} - {"_"})
+        call = re.compile(rf"\b({names})\s*\(".encode())
+        for problem in self.project.problems:
+            if call.search(read_bytes(problem.path) or b""):
+                where = Position(problem.path, problem.line, problem.column)
+                reason = "this file cannot be read, and seems to call the op"
+                self.reasons.append(RefusalError(None, reason, "mend or exclude the file", where))
 
     def note_unbound_mentions(
         self, signature: Signature, function: ast.FunctionDef, plan: OpPlan

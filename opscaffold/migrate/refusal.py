@@ -9,7 +9,7 @@ class RefusalError(Exception):
     """An op cannot be migrated by rule.
 
     ``node`` is where the reason stands (None: at the op's definition), in the module ``where``
-    (None: that of the definition).
+    (None: that of the definition). ``where`` is a Position for a file that cannot be read.
     """
 
     def __init__(

@@ -108,7 +108,13 @@ class Tree:
         if package in self.files:
             return package
         file = place.with_name(place.name + ".py") if place != directory else package
-        return file if file in self.files else None
+        if file in self.files:
+            return file
+        for path in (package, file):
+            # A link is another name of the module it leads to.
+            if path.exists() and (real := path.resolve()) in self.files:
+                return real
+        return None
 
     def is_package_directory(self, directory: Path) -> bool:
         """Say whether files of the tree lie below the directory."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import codecs
+from pathlib import Path
 
 import pytest
 from migrating import HEADER, migrate_files, reasons
+
+from opscaffold.migrate.engine import migrate
 
 OP = (
     HEADER
@@ -122,12 +125,33 @@ def test_a_file_that_cannot_be_read_or_given_back_stays(data: bytes, why: str) -
     assert any(why in reason for reason in reasons(migration))
 
 
-def test_an_unreadable_caller_stops_nothing_but_is_reported() -> None:
+def test_an_unreadable_caller_keeps_the_op() -> None:
     files = {"ops.py": OP.encode(), "bad.py": b"from ops import double\ndouble(\n"}
+    after, migration = migrate_files(files)
+    assert after == files
+    assert [f.code for f in migration.findings] == ["OPS101", "OPS001"]
+
+
+def test_an_unreadable_file_that_calls_nothing_stops_nothing_but_is_reported() -> None:
+    files = {"ops.py": OP.encode(), "bad.py": b"from ops import double\ndef (\n"}
     after, migration = migrate_files(files)
     assert after["bad.py"] == files["bad.py"]
     assert after["ops.py"] == PLAIN
     assert [f.code for f in migration.findings] == ["OPS001"]
+
+
+def test_a_link_is_another_name_of_a_module(tmp_path: Path) -> None:
+    (tmp_path / "ops.py").write_bytes(OP.encode())
+    (tmp_path / "linked.py").symlink_to("ops.py")
+    (tmp_path / "use.py").write_text("import linked\n\nlinked.double(1, linked.torch.ones(1))\n")
+    migration = migrate([tmp_path], root=tmp_path)
+    assert b"linked.double_out(1, out=" in migration.changes[tmp_path / "use.py"][1]
+
+
+def test_a_doctest_of_markdown_needs_no_fence() -> None:
+    text = b"# Use\n\n    >>> import ops, torch\n    >>> ops.double(1, torch.ones(1))\n"
+    after, _ = migrate_files({"ops.py": OP.encode(), "README.md": text})
+    assert b"    >>> ops.double_out(1, out=torch.ones(1))\n" in after["README.md"]
 
 
 def test_a_caller_that_cannot_be_given_back_keeps_the_op() -> None:
