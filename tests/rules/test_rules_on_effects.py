@@ -148,8 +148,10 @@ KERNELS: list[tuple[str, str, dict[str, str]]] = [
     ("OPS205", "return BUF[:n]", {"pre": "BUF = torch.zeros(3).share_memory_()\n"}),
     (
         "OPS205",
-        "k = (n, x.device)\nb = C.get(k)\nif b is None:\n    b = torch.empty(n)\n"
-        "    C[k] = b\nb.copy_(x)\nreturn b",
+        (
+            "k = (n, x.device)\nb = C.get(k)\nif b is None:\n    b = torch.empty(n)\n"
+            "    C[k] = b\nb.copy_(x)\nreturn b"
+        ),
         {"pre": "C = {}\n"},
     ),
     ("OPS205", "b = C.setdefault(n, torch.empty(n))\nreturn b", {"pre": "C = {}\n"}),
