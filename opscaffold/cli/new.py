@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from opscaffold.cli.new_texts import next_steps_text, ops_text, tree_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,11 +75,12 @@ def new(
         ),
     ] = None,
     op: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--op",
             metavar="NAME",
-            help="Name of an op: the flags below are then about it, new or given otherwise.",
+            help="Name of one op: the flags below are then about it, new or given otherwise. "
+            "Several ops are told by --schema, --signature or --answers.",
         ),
     ] = None,
     kind: Annotated[
@@ -176,7 +178,7 @@ def new(
     default must be given.
     """
     about: dict[str, Value | None] = {
-        "name": op,
+        "name": _only(op),
         "kind": kind,
         "params": _tuple(param),
         "out": _tuple(out),
@@ -210,13 +212,26 @@ def new(
     else:
         spec = _read(given, defaults=defaults)
     if dry_run:
-        typer.echo(_tree(spec, output_dir))
+        typer.echo(tree_text(spec, output_dir))
         return OK
     made = _make(spec, output_dir, force=force)
     if save_answers is not None:
         _save(spec, save_answers)
-    typer.echo(_next_steps(spec, made))
+    typer.echo(next_steps_text(spec, made))
     return OK
+
+
+def _only(names: list[str] | None) -> str | None:
+    """The op that the flags are about. Raises AnswerError where there are two."""
+    from opscaffold.scaffold.given import AnswerError
+
+    if names and len(names) > 1:
+        raise AnswerError(
+            "it may be given once, since the flags below it are about one op; tell several by "
+            "--schema, --signature or --answers",
+            "--op",
+        )
+    return names[0] if names else None
 
 
 def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
@@ -293,7 +308,7 @@ def _ask(
     def summary(spec: PackageSpec) -> str:
         stands = os.path.lexists(parent / spec.name)
         replaced = f"\nReplaces {parent / spec.name}." if stands else ""
-        return f"{_ops(spec)}\n\n{_tree(spec, parent)}{replaced}"
+        return f"{ops_text(spec)}\n\n{tree_text(spec, parent)}{replaced}"
 
     def taken(name: str) -> str | None:
         return None if force or dry_run else _taken(parent / name)
@@ -347,47 +362,3 @@ def _save(spec: PackageSpec, path: Path) -> None:
     from opscaffold.scaffold.answers_file import dump
 
     write_atomically(path, dump(answers_of(spec)).encode())
-
-
-def _ops(spec: PackageSpec) -> str:
-    """One line an op: kind, schema, and what else was decided."""
-    from opscaffold.contract.printer import format_schema
-
-    lines: list[str] = []
-    for op in spec.ops:
-        extra = [f"fake {op.fake.mode.value}"] if op.contract.kind.value == "functional" else []
-        extra += ["autograd"] if op.autograd else []
-        extra += ["family"] if op.family else []
-        note = f"  [{', '.join(extra)}]" if extra else ""
-        lines.append(f"{op.contract.kind.value:<10}  {format_schema(op.contract)}{note}")
-    return "\n".join(lines)
-
-
-def _tree(spec: PackageSpec, parent: Path) -> str:
-    """The files as a tree below the target."""
-    from opscaffold.scaffold.render import preview
-
-    lines = [f"{parent / spec.name}/"]
-    paths = sorted(PurePosixPath(path).parts for path in preview(spec))
-    shown: set[tuple[str, ...]] = set()
-    for parts in paths:
-        for depth in range(1, len(parts)):
-            if parts[:depth] not in shown:
-                shown.add(parts[:depth])
-                lines.append(f"{'  ' * depth}{parts[depth - 1]}/")
-        lines.append(f"{'  ' * len(parts)}{parts[-1]}")
-    return "\n".join(lines)
-
-
-def _next_steps(spec: PackageSpec, made: Path) -> str:
-    from opscaffold.scaffold.answers import op_names
-
-    names = [name for op in spec.ops for name in op_names(op)]
-    what = "1 op" if len(names) == 1 else f"{len(names)} ops"
-    return (
-        f"Made {made}: {what} ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''}).\n"
-        "Next:\n"
-        f"  cd {shlex.quote(str(made))}\n"
-        "  python -m pip install -e '.[test]'\n"
-        "  python -m pytest"
-    )

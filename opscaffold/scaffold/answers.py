@@ -234,8 +234,15 @@ def merge(file: Answers, flags: Answers, about: Table) -> Answers:
     """
     package = {**file.package, **flags.package}
     ops = [dict(table) for table in file.ops]
+    told: set[str] = set()
     for table in flags.ops:
         name = _name_of(table)
+        if name in told:
+            given = table.get("schema") or table["signature"]
+            raise AnswerError(
+                f"two ops are called {name!r}; give each a name of its own", given.origin
+            )
+        told.add(name)
         at = next((i for i, op in enumerate(ops) if _name_of(op) == name), None)
         if at is None:
             ops.append(dict(table))

@@ -94,6 +94,9 @@ class Layout:
     ) -> list[str]:
         """Statements that assign the sum of ``terms`` to ``target``."""
         declared = f"{target}: {annotation}" if annotation else target
+        if len(terms) == 1 and terms[0].startswith("(") and " if " in terms[0]:
+            # The formatter takes off parentheses around a whole conditional.
+            terms = [terms[0].removeprefix("(").removesuffix(")")]
         whole = f"{declared} = {' + '.join(terms) if len(terms) > 1 else _bare(terms[0])}"
         if len(INDENT) * depth + len(whole) <= self.width:
             return self.line(whole, depth)

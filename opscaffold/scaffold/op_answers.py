@@ -8,9 +8,11 @@ from dataclasses import replace
 from opscaffold.contract.legality import check_family, check_legal
 from opscaffold.contract.model import (
     BaseType,
+    Default,
     Kind,
     OpContract,
     Parameter,
+    base_name,
 )
 from opscaffold.contract.releases import Release
 from opscaffold.scaffold.fakes import fake_of, returns_tensors
@@ -25,6 +27,9 @@ TENSOR = BaseType("Tensor")
 # The answers about the outputs and the choices on top of a contract.
 TRAITS = ("fake", "fake_like", "fake_shape", "autograd", "family")
 # Code of a legality problem -> the answers at fault, the first to be asked again.
+# PyTorch's limit on the arguments of an op (c10: "only supports 64").
+_MOST_ARGUMENTS = 64
+
 _AT_FAULT = {
     "return-type": ("returns",),
     "mutable-return": ("returns",),
@@ -129,10 +134,44 @@ def _remedy(table: Table, keys: tuple[str, ...]) -> str:
 
 
 def _contract(table: Table, namespace: str, release: Release) -> OpContract:
-    contract = contract_of(namespace, _said(table))
+    contract = _with_bools(contract_of(namespace, _said(table)))
+    _refuse_unusable(contract)
     for problem in check_legal(contract, release):
         raise RefusedError(str(problem), *_AT_FAULT.get(problem.code, ("params", "out")))
     return contract
+
+
+def _with_bools(contract: OpContract) -> OpContract:
+    """The contract with the defaults of bools as PyTorch prints them: a schema may say 0 or 1."""
+    parameters = tuple(
+        replace(p, default=Default(bool(p.default.value)))
+        if p.default is not None and base_name(p.type) == "bool" and p.default.value in (0, 1)
+        else p
+        for p in contract.parameters
+    )
+    return replace(contract, parameters=parameters)
+
+
+def _refuse_unusable(contract: OpContract) -> None:
+    """Raise RefusedError for what PyTorch registers, and no kernel can be called with."""
+    if len(contract.parameters) > _MOST_ARGUMENTS:
+        raise RefusedError(
+            f"an op of {len(contract.parameters)} arguments cannot be called: PyTorch takes "
+            f"{_MOST_ARGUMENTS}; pass lists instead",
+            "params",
+            "out",
+        )
+    for parameter in contract.parameters:
+        value = None if parameter.default is None else parameter.default.value
+        name, kind = parameter.name, base_name(parameter.type)
+        if kind == "ScalarType" and value is not None:
+            raise RefusedError(
+                f"the default of {name!r} would reach the kernel as a number, not as a dtype; "
+                f"make {name!r} Optional with the default None, and choose in the kernel",
+                "params",
+            )
+        if kind in {"int", "SymInt"} and isinstance(value, float):
+            raise RefusedError(f"the default of {name!r} is no int; write one", "params")
 
 
 def _said(table: Table) -> Said:
