@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,10 @@ import pytest
 # see those of another. Set before any test imports torch, and inherited by subprocesses.
 _CACHE = tempfile.TemporaryDirectory(prefix="opscaffold-inductor-", ignore_cleanup_errors=True)
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = _CACHE.name
+
+# A shell starts background jobs with Ctrl-C ignored, and their children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REQUIRE_TORCH = "OPSCAFFOLD_REQUIRE_TORCH"
 

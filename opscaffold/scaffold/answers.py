@@ -237,8 +237,8 @@ def merge(file: Answers, flags: Answers, about: Table) -> Answers:
     told: set[str] = set()
     for table in flags.ops:
         name = _name_of(table)
-        if name in told:
-            given = table.get("schema") or table["signature"]
+        given = table.get("schema") or table.get("signature")
+        if name in told and given is not None:
             raise AnswerError(
                 f"two ops are called {name!r}; give each a name of its own", given.origin
             )

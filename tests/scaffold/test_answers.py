@@ -372,7 +372,7 @@ def test_an_op_without_tensors_has_sizes_all_the_same() -> None:
 ROUND_TRIPS: list[dict[str, Value]] = [
     {"schema": "ns::f(Tensor x, float alpha=1.0, *, str mode='mean') -> Tensor"},
     {"schema": "f(Tensor x, Tensor? y=None, int[]? d=None) -> (Tensor, int)", "autograd": False},
-    {"schema": "f(Tensor x, ScalarType d=float32) -> Tensor", "family": False},
+    {"schema": "f(Tensor x, ScalarType? d=None) -> Tensor", "family": False},
     {"schema": "f(Tensor x) -> Tensor", "family": True},
     {"schema": "f(Tensor x, int n) -> Tensor", "fake_shape": ("x.shape[-1] // 2 + n", "3")},
     {"schema": "f(Tensor x) -> Tensor", "fake": "dynamic"},
