@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Compile caches do not notice that an op's contract changed (FACTS section 9): a run must never
 # see those of another. Set before any test imports torch, and inherited by subprocesses.
@@ -18,6 +19,12 @@ os.environ["TORCHINDUCTOR_CACHE_DIR"] = _CACHE.name
 # A shell starts background jobs with Ctrl-C ignored, and their children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The same examples on every machine, however slow it is at the time.
+settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("repeatable")
 
 REQUIRE_TORCH = "OPSCAFFOLD_REQUIRE_TORCH"
 
