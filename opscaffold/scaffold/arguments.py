@@ -6,8 +6,6 @@ import enum
 from dataclasses import dataclass
 
 from opscaffold.contract.model import (
-    BaseType,
-    Default,
     ListType,
     OpContract,
     OptionalType,
@@ -89,26 +87,12 @@ class Argument:
         default = self.parameter.default
         if default is None:
             return self.declaration
-        return f"{self.declaration} = {_default(default, self.parameter)}"
+        return f"{self.declaration} = {default_text(default, strip_alias(self.parameter.type))}"
 
 
 def arguments_of(contract: OpContract) -> tuple[Argument, ...]:
     """The arguments of a contract, in order."""
     return tuple(Argument(p) for p in contract.parameters)
-
-
-def _default(default: Default, parameter: Parameter) -> str:
-    type_ = strip_alias(parameter.type)
-    if isinstance(type_, OptionalType):
-        type_ = type_.of
-    name = type_.name if isinstance(type_, BaseType) else ""
-    value = default.value
-    # A schema may say bool b=1 and float f=True; under mypy strict only the annotation's own do.
-    if name == "bool" and isinstance(value, int):
-        return repr(bool(value))
-    if name == "float" and isinstance(value, bool | int):
-        return repr(float(value))
-    return default_text(default, type_)
 
 
 def signature(arguments: tuple[Argument, ...], *, defaults: bool = True) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from opscaffold.contract.derive import (
@@ -11,7 +12,14 @@ from opscaffold.contract.derive import (
     mutable_of,
     out_of,
 )
-from opscaffold.contract.model import Kind, OpContract, Parameter
+from opscaffold.contract.model import (
+    BaseType,
+    Default,
+    Kind,
+    OpContract,
+    OptionalType,
+    Parameter,
+)
 from opscaffold.contract.printer import format_schema
 from opscaffold.contract.releases import Version, supports_tags
 from opscaffold.scaffold.arguments import Argument, arguments_of
@@ -74,11 +82,26 @@ def forms_of(op: OpSpec, torch_min: Version) -> tuple[Form, ...]:
 
     Raises DerivationError where a contract has no form of that kind.
     """
-    contracts = [op.contract]
+    contract = replace(op.contract, parameters=tuple(map(_typed_default, op.contract.parameters)))
+    contracts = [contract]
     if op.family:
-        contracts += [inplace_of(op.contract), out_of(op.contract)]
+        contracts += [inplace_of(contract), out_of(contract)]
     tagged = supports_tags(torch_min)
     return tuple(Form(c.kind, c, c if tagged else _untagged(c)) for c in contracts)
+
+
+_PYTHON: Mapping[str, type[bool | float]] = {"bool": bool, "float": float}
+
+
+def _typed_default(parameter: Parameter) -> Parameter:
+    """A default of the type annotated: a schema may say ``bool b=1``, but mypy takes none such."""
+    type_, default = parameter.type, parameter.default
+    if isinstance(type_, OptionalType):
+        type_ = type_.of
+    name = type_.name if isinstance(type_, BaseType) else ""
+    if default is None or not isinstance(default.value, bool | int) or name not in _PYTHON:
+        return parameter
+    return replace(parameter, default=Default(_PYTHON[name](default.value)))
 
 
 def _untagged(contract: OpContract) -> OpContract:
