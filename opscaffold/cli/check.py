@@ -132,7 +132,7 @@ def check(
     reading = _Reading(paths or [], root, exclude, stdin_filename)
     if diff_base is not None and reading.overlay:
         raise UserError("--diff-base compares files, and stdin is none")
-    codes = chosen_for(reading.config, _listed(select), _listed(ignore) or ())
+    codes = chosen_for(reading.config, listed(select), listed(ignore) or ())
     project = reading.project()
     if list_ops:
         return _list_ops(project, output_format, output)
@@ -149,7 +149,8 @@ def check(
     return FOUND if report.fails() and not exit_zero else OK
 
 
-def _listed(given: Sequence[str] | None) -> tuple[str, ...] | None:
+def listed(given: Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the words of an option that may be repeated, and hold several with commas."""
     if given is None:
         return None
     return tuple(word.strip() for each in given for word in each.split(",") if word.strip())

@@ -25,6 +25,22 @@ def migrate(
         bool,
         typer.Option("--allow-dirty", help="Write although git has uncommitted changes."),
     ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NS::OP", help="Repair this op alone. May be repeated."),
+    ] = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODES", help="Repair what these rules find, and nothing else."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODES", help="Leave what these rules find. May be repeated."),
+    ] = None,
+    unsafe: Annotated[
+        bool,
+        typer.Option("--unsafe", help="Also make repairs whose effect callers could see."),
+    ] = False,
     root: Annotated[
         Path | None,
         typer.Option(help="Where call sites are searched; default: the project of PATHS."),
@@ -37,17 +53,20 @@ def migrate(
         ),
     ] = None,
 ) -> int:
-    """Split maybe-out ops into a functional and an out= op, with all their call sites.
+    """Repair ops that break their contract, with all their call sites.
 
     Prints a diff that `git apply` takes, and writes nothing, unless told to. What cannot be
     rewritten for sure is reported with its place and reason. Nothing that is read is run.
 
     Exit codes: 0 done, 1 breaches remain (or, with --check, something would change), 2 usage.
     """
+    from opscaffold.cli.check import listed
     from opscaffold.config.load import load_config
     from opscaffold.errors import UserError
     from opscaffold.fs.atomic import write_all
+    from opscaffold.migrate.engine import Request
     from opscaffold.migrate.engine import migrate as plan
+    from opscaffold.migrate.plan import Options
     from opscaffold.report.diff import unified_diff, write_diff
     from opscaffold.rules.selection import chosen_for
     from opscaffold.source.files import find_root
@@ -63,8 +82,14 @@ def migrate(
         if not path.resolve().is_relative_to(root):
             raise UserError(f"{path} lies outside the root {root}: choose another --root")
     config = load_config(root)
-    chosen_for(config, (), ())
-    result = plan(chosen, root=root, exclude=config.excluded(exclude), registrars=config.registrars)
+    request = Request(
+        config=config,
+        options=Options(unsafe=unsafe),
+        codes=chosen_for(config, listed(select), listed(ignore) or ()),
+        only=frozenset(only or ()),
+        exclude=config.excluded(exclude),
+    )
+    result = plan(chosen, request, root=root)
     if write:
         _refuse_dirty(result, allow_dirty=allow_dirty)
         write_all(dict(result.changes))
@@ -100,12 +125,12 @@ def _summarise(result: Migration, *, written: bool) -> None:
         typer.echo(said.rstrip("\n"), err=True)
     for plan in result.plans:
         sites = "1 call site" if plan.calls == 1 else f"{plan.calls} call sites"
-        verb = "split" if written else "would split"
-        typer.echo(f"{verb} {plan.op} into {plan.op} and {plan.new_op} ({sites})", err=True)
+        typer.echo(f"{plan.op}: {'' if written else 'would be '}{plan.does} ({sites})", err=True)
     files = "1 file" if len(result.changes) == 1 else f"{len(result.changes)} files"
     verb = "changed" if written else "would change"
     left = {f.op for f in result.findings if f.op and f.severity.value != "info"}
-    counts = f"{len(result.plans)} {verb} in {files}, {len(left)} left as they are"
+    repaired = len({plan.op for plan in result.plans})
+    counts = f"{repaired} {verb} in {files}, {len(left)} left as they are"
     typer.echo(f"{result.ops} ops read, {counts}", err=True)
     if written and result.changes:
         typer.echo(

@@ -1,4 +1,10 @@
-"""What a repair would do: the closed set of intents that rules emit and migrate carries out."""
+"""What a repair would do: the closed set of intents that rules emit and migrate carries out.
+
+``op`` is the qualified name of the op that an intent is about. ``safe`` says that the repair
+keeps what the program does on every input that the op accepted, or turns an error into the
+success that was meant; any other is made only where it is asked for, and ``why`` says what
+callers could see of it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +15,98 @@ from dataclasses import dataclass
 class SplitMaybeOut:
     """Split an op that takes an Optional buffer into a functional and a mutable half.
 
-    ``op`` is the qualified name, ``buffer`` the name of the parameter.
+    ``buffer`` is the name of the parameter.
     """
 
     op: str
     buffer: str
+    safe: bool = True
+    why: str = ""
 
 
-Intent = SplitMaybeOut
+@dataclass(frozen=True, slots=True)
+class SetMutates:
+    """Declare that the op mutates ``names``, and nothing else."""
+
+    op: str
+    names: tuple[str, ...]
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddTag:
+    """Give an op that returns what it mutates the tag for that: ``inplace`` or ``out``."""
+
+    op: str
+    tag: str
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnNothing:
+    """Let an op that returns what it mutates return nothing; callers use their argument."""
+
+    op: str
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CloneReturn:
+    """Return a copy wherever the op returns memory that is not its own."""
+
+    op: str
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameOverload:
+    """Give an out= overload a name of its own, ``new``."""
+
+    op: str
+    new: str
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TagSchema:
+    """Make a mutated, returned argument of a schema keyword-only, and tag the op."""
+
+    op: str
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MendFake:
+    """Drop a fake kernel that PyTorch makes itself, or take out what it must not hold."""
+
+    op: str
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFake:
+    """Write the fake kernel that is missing."""
+
+    op: str
+    safe: bool = True
+    why: str = ""
+
+
+Intent = (
+    SplitMaybeOut
+    | SetMutates
+    | AddTag
+    | ReturnNothing
+    | CloneReturn
+    | RenameOverload
+    | TagSchema
+    | MendFake
+    | WriteFake
+)

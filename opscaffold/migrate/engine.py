@@ -7,38 +7,70 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opscaffold.config.model import Registrar
+from opscaffold.config.model import Config
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.migrate.bindings import Syntaxes
 from opscaffold.migrate.documents import Example, Snippet, collect, read_document, splice
 from opscaffold.migrate.edits import FileEdits
-from opscaffold.migrate.plan import OpPlan, Refused, plan_split
+from opscaffold.migrate.plan import Context, OpPlan, Options, Refused
 from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.repairs import first_repair, plan_repair
 from opscaffold.migrate.rewrite import rewrite
 from opscaffold.rules.base import position
-from opscaffold.rules.catalog import apply_rules
-from opscaffold.rules.maybe_out import RULE as MAYBE_OUT
+from opscaffold.rules.catalog import all_rules, apply_rules
 from opscaffold.rules.notices import unreadable
 from opscaffold.rules.optional_side_output import RULE as SIDE_OUTPUT
+from opscaffold.rules.suppression import Suppression
 from opscaffold.source.files import find_documents, find_root
 from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project, load_project
 
-_REPAIRED = (MAYBE_OUT, SIDE_OUTPUT)
+Changes = dict[Path, tuple[bytes, bytes]]
+"""Changed files with their bytes before and after."""
+
+Accept = Callable[[OpPlan, Changes], bool]
+"""Decides whether a repair is wanted, given what it alone would change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One repair of one op with all its call sites, or the prose that belongs to it.
+
+    ``changes`` starts from what the steps before it leave.
+    """
+
+    plan: OpPlan
+    changes: Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a migration.
+
+    ``codes`` are the rules that hold (None: every one), ``only`` the ops to repair (empty: all).
+    """
+
+    config: Config = field(default_factory=Config)
+    options: Options = field(default_factory=Options)
+    codes: frozenset[str] | None = None
+    only: frozenset[str] = frozenset()
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Migration:
     """What a migration changes and what it leaves.
 
-    ``changes`` maps each changed file to its bytes before and after. ``findings`` are the
-    breaches that stay, ``notes`` what a person should look at although nothing is wrong by rule.
+    ``changes`` maps each changed file to its bytes before and after; ``steps`` lead from the one
+    to the other. ``findings`` are the breaches that stay, ``notes`` what a person should look at
+    although nothing is wrong by rule.
     """
 
     root: Path
-    changes: dict[Path, tuple[bytes, bytes]] = field(default_factory=dict)
+    changes: Changes = field(default_factory=dict)
     plans: list[OpPlan] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
     ops: int = 0
@@ -46,10 +78,10 @@ class Migration:
 
 def migrate(
     paths: Sequence[Path],
+    request: Request | None = None,
     *,
     root: Path | None = None,
-    exclude: Sequence[str] = (),
-    registrars: Sequence[Registrar] = (),
+    accept: Accept | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Migration:
     """Plan the migration of all ops defined in ``paths``; nothing is written.
@@ -57,11 +89,14 @@ def migrate(
     Each round plans the ops whose changes do not touch one another, applies them in memory and
     reads the project again. An op whose change does not parse, or leaves the breach it should
     repair, is withdrawn: everything is planned anew without it, and it is reported as a fault of
-    opscaffold.
+    opscaffold. ``accept`` is asked once for each repair. Raises UnknownSelectorError for a rule
+    in the configuration that there is not.
     """
     withdrawn: dict[str, Finding] = {}
+    answers: dict[tuple[str, str], bool] = {}
     while True:
-        run = _Run(paths, root, exclude, registrars, withdrawn, progress)
+        run = _Run(paths, root, request or Request(), withdrawn, progress)
+        run.accept, run.answers = accept, answers
         if run.to_the_end():
             return run.result()
 
@@ -73,28 +108,38 @@ class _Run:
         self,
         paths: Sequence[Path],
         root: Path | None,
-        exclude: Sequence[str],
-        registrars: Sequence[Registrar],
+        request: Request,
         withdrawn: dict[str, Finding],
         progress: Callable[[str], None],
     ) -> None:
-        self.paths, self.exclude, self.withdrawn = paths, exclude, withdrawn
-        self.progress, self.registrars = progress, registrars
+        self.paths, self.request, self.withdrawn = paths, request, withdrawn
+        self.progress = progress
+        self.accept: Accept | None = None
+        self.answers: dict[tuple[str, str], bool] = {}
         self.root = root if root is not None else find_root(paths)
-        self.documents = find_documents([self.root], self.root, exclude=exclude)
+        self.documents = find_documents([self.root], self.root, exclude=request.exclude)
         self.overlay: dict[Path, bytes] = {}
         self.plans: list[OpPlan] = []
+        self.steps: list[Step] = []
         self.findings: list[Finding] = []
         # A file is only opened where an op is looked for: what one round met, the next may not.
         self.problems: dict[Path, Problem] = {}
         self.project = self._load()
         self.ops = len(self.project.ops)
+        holds = request.codes
+        self.rules = [
+            rule
+            for rule in all_rules()
+            if (rule.repair or rule is SIDE_OUTPUT) and (holds is None or rule.code in holds)
+        ]
 
     def _load(self, more: dict[Path, bytes] | None = None) -> Project:
         documents = frozenset(self.documents)
         overlay = {p: data for p, data in self.overlay.items() if p not in documents}
         overlay |= more or {}
-        return load_project(self.paths, self.root, self.exclude, overlay, self.registrars)
+        request = self.request
+        registrars = request.config.registrars
+        return load_project(self.paths, self.root, request.exclude, overlay, registrars)
 
     def to_the_end(self) -> bool:
         """Go round until nothing more can be done; False where an op was withdrawn."""
@@ -107,7 +152,7 @@ class _Run:
                 return True
             self.progress(f"{len(self.plans) + len(ready)} of {self.ops} ops")
             if not self._rewrite_prose(ready, snippets):
-                if not self._apply(ready):
+                if not self._apply(ready, snippets):
                     return False
                 self.plans += ready
             self.project = self._load()
@@ -115,6 +160,7 @@ class _Run:
     def result(self) -> Migration:
         """What the run came to."""
         migration = Migration(self.project.root, ops=self.ops, plans=self.plans)
+        migration.steps = self.steps
         unread = [unreadable(problem) for _, problem in sorted(self.problems.items())]
         migration.findings = [*self.findings, *self.withdrawn.values(), *unread]
         migration.notes = [note for plan in self.plans for note in plan.notes]
@@ -124,37 +170,78 @@ class _Run:
                 migration.changes[path] = (old, new)
         return migration
 
+    def _found(self) -> list[Finding]:
+        """What the rules find now, less what is held back."""
+        suppression = Suppression(self.project, self.request.config)
+        return suppression.apply(apply_rules(self.project, self.rules), frozenset())
+
     def _plan(self) -> tuple[list[OpPlan] | None, dict[Path, Snippet]]:
         """Plans that can be applied together (None: an op was withdrawn), and the prose read."""
         self.findings = []
-        done = {plan.op for plan in self.plans}
-        wanted: list[tuple[Op, Finding]] = []
-        ops = {op.qualname: op for op in self.project.ops}
-        for finding in apply_rules(self.project, _REPAIRED):
+        done = {(plan.op, code) for plan in self.plans for code in plan.codes}
+        wanted: dict[str, list[Finding]] = {}
+        for finding in self._found():
+            if self.request.only and finding.op not in self.request.only:
+                continue
             if finding.intent is None:
                 self.findings.append(finding)
-            elif finding.op in done:
+            elif (finding.op, finding.code) in done:
                 self._withdraw(finding, "the breach was still there afterwards")
                 return None, {}
             elif finding.op not in self.withdrawn:
-                wanted.append((ops[finding.op], finding))
-        snippets = self._read_prose([op for op, _ in wanted])
+                wanted.setdefault(finding.op, []).append(finding)
+        ops = {op.qualname: op for op in self.project.ops}
+        snippets = self._read_prose([ops[name] for name in wanted])
+        context = Context(self.project, Syntaxes(), snippets, self.request.options)
         ready: list[OpPlan] = []
         taken: dict[Path, FileEdits] = {}
-        reserved: dict[Path, set[str]] = {}
-        syntaxes = Syntaxes()
-        for op, finding in wanted:
-            current = self._same_op(op)
-            if finding.intent is None or current is None:
+        for name, findings in wanted.items():
+            current = self._same_op(ops[name])
+            if current is None:
                 continue
-            plan = plan_split(self.project, current, finding.intent, syntaxes, snippets, reserved)
-            if isinstance(plan, Refused):
-                self.findings += _refusals(op, finding, plan)
-            elif not any(taken[p].conflicts(e) for p, e in plan.edits.items() if p in taken):
+            plan = self._first_plan(context, current, findings)
+            if plan is None:
+                continue
+            if not any(taken[p].conflicts(e) for p, e in plan.edits.items() if p in taken):
                 for path, edits in plan.edits.items():
                     taken.setdefault(path, FileEdits()).update(edits)
                 ready.append(plan)
         return ready, snippets
+
+    def _first_plan(self, context: Context, op: Op, findings: list[Finding]) -> OpPlan | None:
+        """The first of an op's repairs that can be made; those that cannot are reported."""
+        left = findings
+        while left:
+            chosen = first_repair(left)
+            left = [finding for finding in left if finding not in chosen]
+            plan = plan_repair(context, op, chosen)
+            if isinstance(plan, Refused):
+                for finding in chosen:
+                    self.findings += _refusals(op, finding, plan)
+            elif self._is_wanted(plan, context):
+                return plan
+        return None
+
+    def _is_wanted(self, plan: OpPlan, context: Context) -> bool:
+        if self.accept is None:
+            return True
+        key = (plan.op, plan.does)
+        if key not in self.answers:
+            self.answers[key] = self.accept(plan, self._preview(plan, context))
+        return self.answers[key]
+
+    def _preview(self, plan: OpPlan, context: Context) -> Changes:
+        """What one repair alone would change."""
+        changes: Changes = {}
+        for path, edits in plan.edits.items():
+            module = self.project.module_for(path)
+            if module is not None and path not in context.snippets:
+                new = _rewritten(module, edits, context.syntaxes)
+                changes[path] = (self._bytes(path), new or b"")
+        return changes
+
+    def _bytes(self, path: Path) -> bytes:
+        return self.overlay[path] if path in self.overlay else path.read_bytes()
 
     def _read_prose(self, ops: list[Op]) -> dict[Path, Snippet]:
         """Read docstrings and documents that mention these ops into the project."""
@@ -182,38 +269,64 @@ class _Run:
     def _rewrite_prose(self, ready: list[OpPlan], snippets: dict[Path, Snippet]) -> bool:
         """Rewrite what prose the plans change, and leave the rest to the next round."""
         syntaxes = Syntaxes()
-        replaced: dict[Path, list[tuple[Example, list[str]]]] = {}
-        for path, edits in _merged(ready).items():
-            module = self.project.module_for(path) if path in snippets else None
-            if module is None:
-                continue
-            text = rewrite(syntaxes.of(module), edits)
-            snippet = snippets[path]
-            replaced.setdefault(snippet.host, []).extend(snippet.replaced(text))
-        for host, changes in replaced.items():
-            data = self.overlay.get(host) or host.read_bytes()
-            source = read_document(host, data)
-            if source is not None and changes:
-                self.overlay[host] = splice(source, changes)
-        return any(replaced.values())
+        merged: dict[Path, FileEdits] = {}
+        before = dict(self.overlay)
+        for plan in ready:
+            touched = [path for path in plan.edits if path in snippets]
+            for path in touched:
+                merged.setdefault(path, FileEdits()).update(plan.edits[path])
+            hosts = {snippets[path].host for path in touched}
+            changes: Changes = {}
+            for host in hosts:
+                old = self._bytes(host)
+                original = before.get(host) or host.read_bytes()
+                new = self._prose(host, original, merged, snippets, syntaxes)
+                if new is not None and new != old:
+                    changes[host] = (old, new)
+            if changes:
+                self.overlay.update({path: new for path, (_, new) in changes.items()})
+                self.steps.append(Step(plan, changes))
+        return self.overlay != before
 
-    def _apply(self, ready: list[OpPlan]) -> bool:
+    def _prose(
+        self,
+        host: Path,
+        data: bytes,
+        merged: dict[Path, FileEdits],
+        snippets: dict[Path, Snippet],
+        syntaxes: Syntaxes,
+    ) -> bytes | None:
+        replaced: list[tuple[Example, list[str]]] = []
+        for path, edits in merged.items():
+            module = self.project.module_for(path)
+            if snippets[path].host == host and module is not None:
+                replaced += snippets[path].replaced(rewrite(syntaxes.of(module), edits))
+        source = read_document(host, data)
+        return splice(source, replaced) if source is not None and replaced else None
+
+    def _apply(self, ready: list[OpPlan], snippets: dict[Path, Snippet]) -> bool:
         """Apply plans to the overlay; False where a result does not parse."""
         syntaxes = Syntaxes()
-        results: dict[Path, bytes] = {}
-        for path, edits in _merged(ready).items():
-            module = self.project.module_for(path)
-            new = None if module is None else _rewritten(module, edits, syntaxes)
-            if new is None:
-                for plan in ready:
-                    if path in plan.edits:
-                        where = Position(path, 1, 1)
-                        rule = MAYBE_OUT
-                        finding = Finding(rule.code, rule.name, rule.severity, where, "", plan.op)
-                        self._withdraw(finding, "the changed file would not parse")
-                return False
-            results[path] = new
-        self.overlay.update(results)
+        merged: dict[Path, FileEdits] = {}
+        for plan in ready:
+            changes: Changes = {}
+            for path, edits in plan.edits.items():
+                if path in snippets:
+                    continue
+                merged.setdefault(path, FileEdits()).update(edits)
+                module = self.project.module_for(path)
+                new = None if module is None else _rewritten(module, merged[path], syntaxes)
+                if new is None:
+                    where = Position(path, 1, 1)
+                    rule = next(r for r in self.rules if r.code in plan.codes)
+                    finding = Finding(rule.code, rule.name, rule.severity, where, "", plan.op)
+                    self._withdraw(finding, "the changed file would not parse")
+                    return False
+                changes[path] = (self._bytes(path), new)
+            # The project still holds what was read: each plan is applied to that, with those
+            # before it.
+            self.overlay.update({path: new for path, (_, new) in changes.items()})
+            self.steps.append(Step(plan, changes))
         return True
 
     def _withdraw(self, finding: Finding, reason: str) -> None:
@@ -224,16 +337,8 @@ class _Run:
             finding.position,
             f"the change to this op was withdrawn: {reason}; this is a fault of opscaffold",
             finding.op,
-            "please report it, and split the op by hand",
+            "please report it, and repair the op by hand",
         )
-
-
-def _merged(plans: Iterable[OpPlan]) -> dict[Path, FileEdits]:
-    merged: dict[Path, FileEdits] = {}
-    for plan in plans:
-        for path, edits in plan.edits.items():
-            merged.setdefault(path, FileEdits()).update(edits)
-    return merged
 
 
 def _rewritten(module: Module, edits: FileEdits, syntaxes: Syntaxes) -> bytes | None:

@@ -112,7 +112,7 @@ def test_default_prints_a_diff_and_writes_nothing(
     assert run.code == 0
     assert run.out.startswith(b"diff --git a/caller.py b/caller.py\n")
     assert b"+    return double_out(x, out=buf)\n" in run.out
-    assert "would split demo::double into demo::double and demo::double_out" in run.err
+    assert "demo::double: would be split into demo::double and demo::double_out" in run.err
     assert "(1 call site)" in run.err
     assert "1 ops read, 1 would change in 2 files, 0 left as they are" in run.err
     assert "cached" not in run.err
@@ -138,7 +138,7 @@ def test_write_applies_and_says_how_to_clear_compile_caches(
     assert (run.code, run.out) == (0, b"")
     assert "from ops import double, double_out" in (tree / "caller.py").read_text("utf-8")
     assert '"demo::double_out"' in (tree / "ops.py").read_text("utf-8")
-    assert "split demo::double into" in run.err
+    assert "demo::double: split into" in run.err
     assert "would" not in run.err
     assert "TORCHINDUCTOR_CACHE_DIR" in run.err
     after = contents(tree)

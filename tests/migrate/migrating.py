@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscaffold.cli import app
-from opscaffold.migrate.engine import Migration, migrate
+from opscaffold.migrate.engine import Migration, Request, migrate
 
 HEADER = "import torch\nfrom torch import Tensor\n\n\n"
 
@@ -52,7 +52,8 @@ def write(root: Path, files: Mapping[str, str | bytes]) -> None:
 
 def run(root: Path, *paths: str, exclude: Sequence[str] = ()) -> Migration:
     """Migrate a directory in memory."""
-    return migrate([root / path for path in paths] or [root], root=root, exclude=exclude)
+    request = Request(exclude=tuple(exclude))
+    return migrate([root / path for path in paths] or [root], request, root=root)
 
 
 def apply(migration: Migration) -> None:

@@ -1,0 +1,52 @@
+"""Which planner carries out which intent, and in which order they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from opscaffold.findings.intents import Intent, SplitMaybeOut
+from opscaffold.findings.model import Finding
+from opscaffold.migrate.plan import Context, OpPlan, Refused, RefusedError
+from opscaffold.migrate.plan_split import plan_split
+from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.syntax import SyntaxMismatchError
+from opscaffold.source.model import Op
+
+Planner = Callable[[Context, Op, Sequence[Finding]], OpPlan]
+"""Plans all findings of one kind of intent about one op.
+
+Raises RefusalError or RefusedError where that cannot be done for sure, for the op as a whole.
+"""
+
+# In this order: what changes the op's signature comes first, what only changes bodies last.
+PLANNERS: dict[type[Intent], Planner] = {
+    SplitMaybeOut: plan_split,
+}
+
+
+def first_repair(findings: Sequence[Finding]) -> list[Finding]:
+    """Of the findings about one op, those that are to be repaired together next."""
+    for kind in PLANNERS:
+        chosen = [f for f in findings if isinstance(f.intent, kind)]
+        if chosen:
+            return chosen
+    return []
+
+
+def plan_repair(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan | Refused:
+    """Plan the repair of findings whose intents are of one kind, all about ``op``."""
+    unsafe = [f.intent for f in findings if f.intent is not None and not f.intent.safe]
+    if unsafe and not context.options.unsafe:
+        reason = RefusalError(None, unsafe[0].why, "pass --unsafe if that is what you want")
+        return Refused(op, [reason])
+    planner = PLANNERS[type(findings[0].intent)]  # type: ignore[index]
+    try:
+        plan = planner(context, op, findings)
+    except RefusedError as refused:
+        return Refused(op, refused.reasons)
+    except RefusalError as refusal:
+        return Refused(op, [refusal])
+    except SyntaxMismatchError as error:
+        return Refused(op, [RefusalError(None, str(error), "migrate this op by hand")])
+    plan.codes = frozenset(f.code for f in findings)
+    return plan
