@@ -125,10 +125,12 @@ def body_of(function: FunctionNode | ast.Lambda) -> list[ast.stmt]:
 def start_value(argument: Argument) -> Value:
     """What is known of an argument when a kernel starts."""
     if not argument.tensor:
-        return Value(null=None if argument.optional else False, container=argument.is_list)
+        null = None if argument.optional else False
+        return Value(null=null, container=argument.is_list, term=argument.name)
     if argument.is_list:
         refs = frozenset({Ref(f"param:{argument.name}", exact=True)})
-        return Value(null=None if argument.optional else False, refs=refs, container=True)
+        null = None if argument.optional else False
+        return Value(null=null, refs=refs, container=True, term=argument.name)
     return parameter(argument.name, null=None if argument.optional else False)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from opscaffold.contract.kinds import infer_kind
 from opscaffold.contract.model import Kind, ListType, OpContract
-from opscaffold.effects import arrays, aten
+from opscaffold.effects import arrays, aten, terms
 from opscaffold.effects.containers import Containers
 from opscaffold.effects.trace import Effect, FunctionNode, Names
 from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, gathered, join, merged
@@ -231,7 +231,9 @@ class Calls(Containers):
         """Evaluate a method of what is taken for a tensor."""
         out = next((k for k in node.keywords if k.arg == "out"), None)
         if name in aten.METADATA_METHODS:
-            return SCALAR
+            asked = terms.of_parts(name, values)
+            term = None if asked is None else self.metadata_term(receiver, asked)
+            return replace(SCALAR, term=term)
         if receiver.refs and all(r.array for r in receiver.refs):
             return self.array_method(node, name, receiver, values, env)
         if name in {"item", "tolist"}:
@@ -291,10 +293,10 @@ class Calls(Containers):
         """Evaluate a call of a plain name that no definition in the project explains."""
         values = self.arguments(node, env)
         if name in _METADATA_BUILTINS:
-            return SCALAR
+            return replace(SCALAR, term=terms.of_parts(name, values))
         if name in _READING_BUILTINS:
             self.read(values, node, env)
-            return SCALAR
+            return replace(SCALAR, term=terms.of_parts(name, values))
         if name == "sum":
             self.read(values, node, env)
             return self.computed(node, values)

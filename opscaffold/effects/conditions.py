@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from opscaffold.effects import terms
 from opscaffold.effects.recorder import Recorder
 from opscaffold.effects.trace import Effect
 from opscaffold.effects.values import UNSEEN, Env, Value, fresh, join
@@ -16,7 +17,12 @@ def is_none(expr: ast.expr) -> bool:
 
 
 class Conditions(Recorder):
-    """Adds tests, and expressions that choose by one."""
+    """Adds tests, and expressions that choose by one.
+
+    ``tested`` is the term of the test that was evaluated last.
+    """
+
+    tested: str | None = None
 
     def compared(self, expr: ast.Compare, env: Env) -> Value:
         """The result of a comparison: of tensors, a new tensor."""
@@ -27,7 +33,7 @@ class Conditions(Recorder):
             sides = (expr.left, expr.comparators[0])
             if truth is None and any(self.value(side, env.copy()).all_refs() for side in sides):
                 return self.new(expr)
-        return Value(null=False, truth=truth)
+        return Value(null=False, truth=truth, term=self.tested)
 
     def conditional(self, expr: ast.IfExp, env: Env) -> Value:
         """Evaluate ``a if test else b``, with what the test says of names in each arm."""
@@ -73,14 +79,20 @@ class Conditions(Recorder):
 
     def truth(self, expr: ast.expr, env: Env) -> bool | None:
         """Evaluate an expression for its truth, and record the answer."""
+        self.tested = None
         answer = self._truth(expr, env)
         self.trace.tests.setdefault(expr, set()).add(answer)
+        if answer is None:
+            return self.assume(self.tested, expr)
+        self.tested = None
         return answer
 
     def _truth(self, expr: ast.expr, env: Env) -> bool | None:
         match expr:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                inner = self.truth(operand, env)
+                inner = self._truth(operand, env)
+                self.trace.tests.setdefault(operand, set()).add(inner)
+                self.tested = terms.negated(self.tested)
                 return None if inner is None else not inner
             case ast.BoolOp(op=op, values=values):
                 stop = isinstance(op, ast.Or)
@@ -91,6 +103,7 @@ class Conditions(Recorder):
                     if answer is stop:
                         break
                     scope = self.narrow(operand, scope, not stop)
+                self.tested = None
                 env.names.update({k: v for k, v in scope.names.items() if k not in env.names})
                 env.touched |= scope.touched
                 if stop in answers and all(a is not None for a in answers):
@@ -104,20 +117,44 @@ class Conditions(Recorder):
                     tested = sides[0] if is_none(right) else sides[1] if is_none(left) else None
                     if tested is not None:
                         positive = isinstance(op, ast.Is | ast.Eq)
+                        self.tested = terms.of_nullness(tested, positive=positive)
                         return None if tested.null is None else tested.null is positive
                 if not isinstance(op, ast.Is | ast.IsNot):
                     self.read(sides, expr, env)
+                self.tested = terms.of_comparison(sides[0], op, sides[1])
                 return None
-            case ast.Call(func=ast.Name(id="isinstance"), args=[subject, _]):
-                return False if self.value(subject, env).null is True else None
+            case ast.Call(func=ast.Name(id="isinstance"), args=[subject, kind]):
+                owner = self.value(subject, env)
+                asked = f"isinstance({owner.term}, {ast.unparse(kind)})"
+                self.tested = None if owner.term is None else asked
+                return False if owner.null is True else None
             case ast.Compare():
                 self.read([self.value(e, env) for e in [expr.left, *expr.comparators]], expr, env)
+                self.tested = None
                 return None
             case _:
                 result = self.value(expr, env)
                 if result.refs - {UNSEEN}:
                     self.emit(Effect.TRUTH, result, expr, env)
+                self.tested = terms.of_truth(result)
                 return False if result.null is True else result.truth
+
+    def matches(self, pattern: ast.pattern, subject: Value) -> bool | None:
+        """Whether a value fits a pattern, where it says to which constants it is equal."""
+        match pattern:
+            case ast.MatchOr(patterns=patterns):
+                answers = [self.matches(part, subject) for part in patterns]
+                if True in answers:
+                    return True
+                return None if None in answers else False
+            case ast.MatchValue(value=ast.Constant() as constant):
+                given = Value(term=terms.of_constant(constant.value))
+                return self.assume(terms.of_comparison(subject, ast.Eq(), given), constant)
+            case ast.MatchSingleton(value=None):
+                known = subject.null
+                asked = terms.of_nullness(subject, positive=True)
+                return self.assume(asked, pattern) if known is None else known
+        return None
 
     def narrow(self, test: ast.expr, env: Env, outcome: bool) -> Env:
         """The environment behind a test that came out this way."""

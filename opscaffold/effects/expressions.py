@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from opscaffold.effects import aten
+from opscaffold.effects import aten, terms
 from opscaffold.effects.conditions import Conditions
 from opscaffold.effects.trace import Effect
 from opscaffold.effects.values import (
@@ -38,7 +38,10 @@ class Expressions(Conditions):
     def _value(self, expr: ast.expr, env: Env) -> Value:
         match expr:
             case ast.Constant():
-                return NONE if expr.value is None else Value(null=False, truth=bool(expr.value))
+                if expr.value is None:
+                    return NONE
+                term = terms.of_constant(expr.value)
+                return Value(null=False, truth=bool(expr.value), term=term)
             case ast.Name():
                 return self.lookup(expr, env)
             case ast.NamedExpr():
@@ -52,7 +55,7 @@ class Expressions(Conditions):
             case ast.Compare():
                 return self.compared(expr, env)
             case ast.UnaryOp(op=ast.Not()):
-                return Value(null=False, truth=self.truth(expr, env))
+                return Value(null=False, truth=self.truth(expr, env), term=self.tested)
             case ast.Call():
                 return self.call(expr, env)
             case ast.Attribute():
@@ -66,7 +69,7 @@ class Expressions(Conditions):
                 self.read([operand], expr, env)
                 if isinstance(expr.op, ast.UAdd):
                     return operand.viewed(whole=True)
-                return self.computed(expr, [operand])
+                return self.computed(expr, [operand], type(expr.op).__name__)
             case ast.Tuple() | ast.List():
                 parts = [self.value(e, env) for e in expr.elts]
                 if any(isinstance(e, ast.Starred) for e in expr.elts):
@@ -107,29 +110,32 @@ class Expressions(Conditions):
                 return Value(False, items=left.items + right.items, container=left.container)
             return merged(lists)
         self.read([left, right], expr, env)
-        return self.computed(expr, [left, right])
+        return self.computed(expr, [left, right], type(expr.op).__name__)
 
-    def computed(self, expr: ast.expr, operands: list[Value]) -> Value:
+    def computed(self, expr: ast.expr, operands: list[Value], how: str = "") -> Value:
         """The result of arithmetic: a new tensor where an operand may be one."""
         if any(value.all_refs() for value in operands):
             return self.new(expr)
-        return SCALAR
+        return replace(SCALAR, term=terms.of_parts(how, operands) if how else None)
 
     def attribute(self, expr: ast.Attribute, env: Env) -> Value:
         """Evaluate an attribute that is not called."""
         dotted = self.names.dotted(expr)
         if dotted is not None:
-            return Value(null=False if dotted.startswith("torch.") else None)
+            known = dotted.startswith("torch.")
+            named = f"={dotted}" if known and dotted.count(".") == 1 else dotted
+            return Value(null=False if known else None, term=named)
         owner = self.value(expr.value, env)
         if not owner.all_refs() - {UNSEEN} and not _is_local(expr, env):
             found = self.outside(expr)
             if found is not None:
                 return found
+        term = self.metadata_term(owner, expr.attr)
         if not owner.all_refs():
-            return Value()
+            return Value(term=term)
         null = False if owner.is_tensor else None
         if expr.attr in aten.METADATA_ATTRIBUTES:
-            return Value(null=None if expr.attr in aten.NULLABLE_ATTRIBUTES else null)
+            return Value(null=None if expr.attr in aten.NULLABLE_ATTRIBUTES else null, term=term)
         if expr.attr in aten.VIEW_ATTRIBUTES:
             return replace(owner.viewed(whole=expr.attr in aten.WHOLE_VIEWS), null=null)
         if expr.attr in aten.FIELDS and all(r.several for r in owner.refs):
@@ -144,7 +150,8 @@ class Expressions(Conditions):
         if owner.items is not None and position is not None and -count <= position < count:
             return owner.items[position]
         if not owner.all_refs():
-            return Value()
+            known = not owner.container and position is not None and owner.term is not None
+            return Value(term=f"{owner.term}[{position}]" if known else None)
         if owner.container and isinstance(expr.slice, ast.Slice):
             return merged([owner])
         inside = owner.container or owner.items is not None

@@ -7,21 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from opscaffold.effects.calls import Calls
-from opscaffold.effects.expressions import bind_all, covers_all
+from opscaffold.effects.assignments import Assignments
+from opscaffold.effects.expressions import bind_all
 from opscaffold.effects.helpers import as_kept, decoration, defaults_of, lets_through
 from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import (
     ANYTHING,
     NONE,
     SCALAR,
-    UNSEEN,
     Env,
-    Ref,
     Value,
     join,
     join_envs,
-    merged,
 )
 
 _DEPTH = 4  # project functions followed below one another; deeper ones count as out of sight
@@ -34,18 +31,23 @@ def follow(
     names: Names,
     *,
     ask: Iterable[ast.expr] = (),
+    devices: frozenset[str] = frozenset(),
+    assumed: Mapping[str, bool] | None = None,
 ) -> Trace:
     """Follow statements from the given values of the local names; return all that was seen.
 
-    ``ask`` lists expressions whose nullness should be recorded in ``Trace.nulls``.
+    ``ask`` lists expressions whose nullness should be recorded in ``Trace.nulls``. ``devices`` are
+    the types of device that arguments stand on, empty where not known; ``assumed`` gives the
+    outcome of tests by their terms.
     """
     trace = Trace(nulls={expr: set() for expr in ask})
     follower = Follower(names, trace)
+    follower.devices, follower.assumed = devices, assumed or {}
     follower.run(list(body), Env(dict(values)))
     return trace
 
 
-class Follower(Calls):
+class Follower(Assignments):
     """Executes statements over abstract environments. None stands for a path that ended."""
 
     def __init__(self, names: Names, trace: Trace, stack: tuple[FunctionNode, ...] = ()) -> None:
@@ -54,7 +56,6 @@ class Follower(Calls):
         self.exits: list[tuple[Value, Env]] = []
         self.leaving: list[list[Env]] = []
         self.inner: set[ast.AST] = set()
-        self.lasting: set[str] = set()
 
     def run(self, body: list[ast.stmt], env: Env) -> None:
         """Follow a function body to its end."""
@@ -138,81 +139,6 @@ class Follower(Calls):
         for alias in getattr(node, "names", []):
             name = alias if isinstance(alias, str) else (alias.asname or alias.name).split(".")[0]
             env.names[name] = ANYTHING
-
-    def bind(self, target: ast.expr, value: Value, env: Env) -> None:
-        """Assign a value to a target."""
-        match target:
-            case ast.Name():
-                if target.id in self.lasting:
-                    self.emit(Effect.KEEP, value, target, env)
-                env.names[target.id] = value
-            case ast.Tuple() | ast.List():
-                self.unpack(target, value, env)
-            case ast.Subscript():
-                owner, index = self.value(target.value, env), self.value(target.slice, env)
-                if owner.container or owner.items is not None:
-                    self.store(target.value, owner, [value], target, env)
-                    return
-                if _is_key(target.slice):
-                    # A dict among the elements of something: no tensor has words for an index.
-                    self.emit(Effect.OPAQUE, value, target, env)
-                    return
-                self.read([value, index], target, env)
-                whole = covers_all(target.slice)
-                self.emit(Effect.WRITE if whole else Effect.WRITE_PART, owner, target, env)
-            case ast.Attribute():
-                owner = self.value(target.value, env)
-                if target.attr == "data":
-                    self.emit(Effect.RESHAPE, owner, target, env)
-                elif target.attr in {"real", "imag"}:
-                    self.emit(Effect.WRITE_PART, owner, target, env)
-                local = owner.all_refs() - {UNSEEN}
-                self.emit(Effect.OPAQUE if local else Effect.KEEP, value, target, env)
-            case ast.Starred():
-                self.bind(target.value, merged([value]), env)
-
-    def unpack(self, target: ast.Tuple | ast.List, value: Value, env: Env) -> None:
-        """Assign the elements of a value to the elements of a target."""
-        items = value.items
-        starred = any(isinstance(e, ast.Starred) for e in target.elts)
-        if items is not None and len(items) == len(target.elts) and not starred:
-            for element, item in zip(target.elts, items, strict=True):
-                self.bind(element, item, env)
-            return
-        if items is not None and starred and len(items) >= len(target.elts) - 1:
-            place = next(i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred))
-            behind = len(target.elts) - place - 1
-            rest = Value(False, items=items[place : len(items) - behind], container=True)
-            parts = [*items[:place], rest, *items[len(items) - behind :]]
-            for element, item in zip(target.elts, parts, strict=True):
-                self.bind(element.value if isinstance(element, ast.Starred) else element, item, env)
-            return
-        inside = value.container or items is not None
-        for index, element in enumerate(target.elts):
-            known = not inside and value.is_tensor
-            separate = replace(value, refs=_separate(value))
-            part = separate.element(index)
-            self.bind(element, replace(part, null=False if known else None), env)
-
-    def augment(self, node: ast.AugAssign, env: Env) -> None:
-        """Follow ``x += y``: in place where x is a tensor."""
-        value = self.value(node.value, env)
-        match node.target:
-            case ast.Name() as name:
-                current = self.lookup(name, env)
-                if current.container or current.items is not None or value.items is not None:
-                    self.store(name, current, [value], node, env, more=True)
-                    return
-                self.read([value], node, env)
-                self.emit(Effect.UPDATE, current, node, env)
-                if not current.all_refs():
-                    env.names[name.id] = self.computed(node.value, [value])
-            case ast.Subscript() | ast.Attribute():
-                self.read([value], node, env)
-                owner = self.value(node.target.value, env)
-                if isinstance(node.target, ast.Subscript) and _is_key(node.target.slice):
-                    owner = replace(owner, refs=owner.guessed(), items=None)
-                self.emit(Effect.UPDATE, owner, node, env)
 
     def branch(self, node: ast.If, env: Env) -> Env | None:
         """Follow an ``if``: one branch where the test is decided, else both."""
@@ -299,9 +225,13 @@ class Follower(Calls):
 
     def match(self, node: ast.Match, env: Env) -> Env | None:
         """Follow a ``match``: any case may be taken, or none."""
-        self.emit(Effect.READ, self.value(node.subject, env), node, env)
+        subject = self.value(node.subject, env)
+        self.emit(Effect.READ, subject, node, env)
         end: Env | None = None
         for case in node.cases:
+            answer = self.matches(case.pattern, subject)
+            if answer is False:
+                continue
             scope = env.copy()
             for part in ast.walk(case.pattern):
                 name = getattr(part, "name", None) or getattr(part, "rest", None)
@@ -310,7 +240,7 @@ class Follower(Calls):
             if case.guard is not None:
                 self.truth(case.guard, scope)
             end = join_envs(end, self.block(case.body, scope))
-            if case.guard is None and _takes_all(case.pattern):
+            if case.guard is None and (answer or _takes_all(case.pattern)):
                 return end
         return join_envs(end, env)
 
@@ -333,11 +263,14 @@ class Follower(Calls):
         inner = Follower(names, inner_trace, (*self.stack, function))
         inner.within = f"{self.within}@{node.lineno}:{node.col_offset}"
         inner.looping, inner.inner = self.looping, set(self.inner)
+        inner.devices, inner.assumed, inner.resized = self.devices, self.assumed, self.resized
         inner.run(function.body, Env(around | bound, env.written, env.mutated, env.touched))
         for event in inner_trace.events:
             self.trace.events.append(replace(event, node=node))
         self.trace.repeated |= inner_trace.repeated
         self.trace.undefined |= inner_trace.undefined
+        for term, places in inner_trace.asked.items():
+            self.trace.asked.setdefault(term, set()).update(places)
         result: Value | None = None
         end: Env | None = None
         for value, left in inner.exits:
@@ -376,18 +309,6 @@ class Follower(Calls):
 
 def _takes_all(pattern: ast.pattern) -> bool:
     return isinstance(pattern, ast.MatchAs) and pattern.pattern is None
-
-
-def _separate(value: Value) -> frozenset[Ref]:
-    """The memory of a tuple of tensors: a call that returns several new ones keeps them apart."""
-    return frozenset(
-        replace(r, several=True) if r.exact and r.root.startswith("fresh:") else r
-        for r in value.all_refs()
-    )
-
-
-def _is_key(index: ast.expr) -> bool:
-    return isinstance(index, ast.Constant) and isinstance(index.value, str)
 
 
 def _stored(node: ast.AST) -> set[str]:

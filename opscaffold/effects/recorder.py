@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from opscaffold.effects import aten
+from opscaffold.effects.terms import split
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, Names, OuterKind, Trace
-from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, fresh, outer
+from opscaffold.effects.values import ANYTHING, UNSEEN, Env, Value, fresh, outer
 
 _SHARED = frozenset({Effect.OPAQUE, Effect.KEEP})
 
 
 class Recorder(ABC):
-    """Holds the names and the trace; ``within`` and ``looping`` say where allocations are made."""
+    """Holds the names and the trace; ``within`` and ``looping`` say where allocations are made.
+
+    ``assumed`` says how tests of these terms come out, ``devices`` on which types of device the
+    arguments stand (empty where that is not known).
+    """
 
     def __init__(self, names: Names, trace: Trace) -> None:
         self.names = names
         self.trace = trace
         self.within = ""
         self.looping = 0
+        self.assumed: Mapping[str, bool] = {}
+        self.devices: frozenset[str] = frozenset()
+        self.resized: set[str] = set()
 
     def emit(self, effect: Effect, value: Value, node: ast.AST, env: Env) -> None:
         """Record an effect on everything a value stands on."""
@@ -38,6 +47,8 @@ class Recorder(ABC):
             first = root not in env.touched
             event = Event(actual, root, node, root in env.written, sure, known, perhaps, first)
             self.trace.events.append(event)
+            if actual is Effect.RESHAPE:
+                self.resized.add(root)
             if actual is Effect.WRITE:
                 env.written |= {root}
             if actual in MUTATIONS and sure and known and not any(ref.perhaps for ref in own):
@@ -58,6 +69,21 @@ class Recorder(ABC):
         if name in aten.EMPTY_ALLOCATORS:
             self.trace.undefined |= value.roots
         return value
+
+    def assume(self, term: str | None, node: ast.AST) -> bool | None:
+        """How a test of this term comes out on the path that is followed."""
+        if term is None:
+            return None
+        asked, positive = split(term)
+        self.trace.asked.setdefault(asked, set()).add((node, self.within))
+        answer = self.assumed.get(asked)
+        return None if answer is None else answer is positive
+
+    def metadata_term(self, owner: Value, text: str) -> str | None:
+        """The term of what is asked of a tensor's metadata, where those stay what they are."""
+        if owner.term is None or owner.roots & self.resized:
+            return None
+        return f"{owner.term}.{text}"
 
     def read(self, values: Iterable[Value], node: ast.AST, env: Env) -> None:
         """Record a read of everything these values stand on."""
@@ -81,7 +107,8 @@ class Recorder(ABC):
         if name.id not in env.names:
             found = self.outside(name)
             if found is None:
-                return ANYTHING
+                dotted = self.names.dotted(name)
+                return ANYTHING if dotted is None else replace(ANYTHING, term=dotted)
             env.names[name.id] = found
         return env.names[name.id].reread()
 
@@ -91,7 +118,7 @@ class Recorder(ABC):
         if found is None:
             return None
         if found.kind is OuterKind.CONSTANT:
-            return SCALAR
+            return Value(null=False, term=ast.unparse(expr))
         container = found.kind is OuterKind.CONTAINER
         return outer(ast.unparse(expr), container=container, null=None if found.null else False)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from opscaffold.effects.buffers import Argument, body_of, start_value
-from opscaffold.effects.follow import follow
+from opscaffold.effects.paths import follow_paths
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import UNSEEN, Ref, Value
 
@@ -80,11 +80,18 @@ class Effects:
 
 
 def effects_of(
-    function: FunctionNode | ast.Lambda, arguments: Iterable[Argument], names: Names
+    function: FunctionNode | ast.Lambda,
+    arguments: Iterable[Argument],
+    names: Names,
+    devices: frozenset[str] = frozenset(),
 ) -> Effects:
-    """Follow a kernel with everything that it may be given."""
+    """Follow a kernel with everything that it may be given.
+
+    ``devices`` are the types of device it is registered for, empty where that is not known.
+    """
     arguments = list(arguments)
-    trace = follow(body_of(function), {a.name: start_value(a) for a in arguments}, names)
+    start = {a.name: start_value(a) for a in arguments}
+    trace = follow_paths(body_of(function), start, names, devices)
     mutations = {}
     opaque: dict[str, tuple[ast.AST, ...]] = {}
     for argument in arguments:

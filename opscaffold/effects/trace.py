@@ -104,7 +104,8 @@ class Trace:
     for each ``a or b``, whether the left operand was the result. ``nulls`` records the nullness
     of expressions that were asked about. ``absent_outs`` are the arguments of ``out=`` of torch
     functions that were None at some time. ``repeated`` is memory allocated in a loop: one name for
-    several tensors. ``undefined`` is memory allocated with undefined contents.
+    several tensors. ``undefined`` is memory allocated with undefined contents. ``asked`` holds
+    the terms of tests that nothing in sight decides, with the places where they are met.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -115,6 +116,7 @@ class Trace:
     absent_outs: set[ast.expr] = field(default_factory=set)
     repeated: set[str] = field(default_factory=set)
     undefined: set[str] = field(default_factory=set)
+    asked: dict[str, set[tuple[ast.AST, str]]] = field(default_factory=dict)
 
     def decided(self) -> dict[ast.expr, bool]:
         """The tests that came out one way every time."""

@@ -41,7 +41,8 @@ class Value:
     ``null`` is True for None, False for anything else, None where that is not known; ``truth``
     likewise for truthiness. ``refs`` is empty for what holds no tensor memory. ``items`` keeps
     the elements of a tuple or list display. ``container`` says that it is a list, a dict or the
-    like, whose elements stand on ``refs``.
+    like, whose elements stand on ``refs``. ``term`` names the value where tests of it, and of
+    what is computed of it, must come out alike.
     """
 
     null: bool | None = None
@@ -49,6 +50,7 @@ class Value:
     refs: frozenset[Ref] = frozenset()
     items: tuple[Value, ...] | None = None
     container: bool = False
+    term: str | None = None
 
     @property
     def roots(self) -> frozenset[str]:
@@ -163,7 +165,7 @@ def outer(label: str, *, container: bool = False, null: bool | None = False) -> 
 
 def parameter(name: str, *, null: bool | None = False) -> Value:
     """The tensor passed as this parameter."""
-    return Value(null=null, refs=frozenset({Ref(f"param:{name}", True, True)}))
+    return Value(null=null, refs=frozenset({Ref(f"param:{name}", True, True)}), term=name)
 
 
 def join(left: Value, right: Value) -> Value:
@@ -182,6 +184,7 @@ def join(left: Value, right: Value) -> Value:
         refs=refs,
         items=items,
         container=left.container or right.container,
+        term=left.term if left.term == right.term else None,
     )
 
 
