@@ -64,7 +64,8 @@ COPY = "buf = x\nif {0}:\n    buf = x.clone()\n"
         "t = prepared(x, copy=n == 1)\nif n == 1:\n    t += 1\nreturn t * 2",
         COPY.format("WIDE") + "if WIDE:\n    buf.add_(1)\nreturn buf + 1",
         (
-            "match mode:\n    case 'a' | 'b':\n        buf = x.clone()\n    case _:\n        buf = x\n"
+            "match mode:\n    case 'a' | 'b':\n        buf = x.clone()\n    case _:\n"
+            "        buf = x\n"
             "if mode == 'b':\n    buf.add_(1)\nreturn buf + 1"
         ),
         COPY.format("isinstance(y, Tensor)") + "if isinstance(y, Tensor):\n    return buf\n"
@@ -104,7 +105,7 @@ def test_paths_that_no_call_takes_count_for_nothing(body: str, tmp_path: Path) -
         (
             COPY.format("x.shape[0] <= 1")
             + "x.resize_(1)\nif x.shape[0] > 1:\n    return buf + 1\nreturn buf",
-            "OPS201",
+            "OPS305",
         ),
         ("t = prepared(x, flag)\nif flag:\n    return t + 1\nt[0] = 1\nreturn x * 2", "OPS301"),
     ],
