@@ -9,6 +9,7 @@ from opscaffold.contract.kinds import infer_kind
 from opscaffold.contract.model import Kind, ListType, OpContract
 from opscaffold.effects import arrays, aten, terms
 from opscaffold.effects.containers import Containers
+from opscaffold.effects.placement import is_argument, target_device
 from opscaffold.effects.trace import Effect, FunctionNode, Names
 from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, gathered, join, merged
 
@@ -287,7 +288,14 @@ class Calls(Containers):
             return self.new(node)
         if name == "type" and not node.args and not node.keywords:
             return SCALAR
-        return self.view_of(receiver, name)
+        device = target_device(node, name, self.names)
+        if device is None or not self.devices or device in self.devices:
+            return self.view_of(receiver, name)
+        moved = replace(receiver, refs=frozenset(r for r in receiver.refs if not is_argument(r)))
+        if moved.refs == receiver.refs or receiver.items is not None:
+            return self.view_of(receiver, name)
+        copied = self.new(node)
+        return join(self.view_of(moved, name), copied) if moved.refs else copied
 
     def builtin_call(self, node: ast.Call, name: str, env: Env) -> Value:
         """Evaluate a call of a plain name that no definition in the project explains."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from opscaffold.effects import aten, terms
 from opscaffold.effects.conditions import Conditions
+from opscaffold.effects.placement import stands_on
 from opscaffold.effects.trace import Effect
 from opscaffold.effects.values import (
     ANYTHING,
@@ -135,7 +136,9 @@ class Expressions(Conditions):
             return Value(term=term)
         null = False if owner.is_tensor else None
         if expr.attr in aten.METADATA_ATTRIBUTES:
-            return Value(null=None if expr.attr in aten.NULLABLE_ATTRIBUTES else null, term=term)
+            truth = stands_on(owner, expr.attr, self.devices)
+            nullable = expr.attr in aten.NULLABLE_ATTRIBUTES
+            return Value(null=None if nullable else null, truth=truth, term=term)
         if expr.attr in aten.VIEW_ATTRIBUTES:
             return replace(owner.viewed(whole=expr.attr in aten.WHOLE_VIEWS), null=null)
         if expr.attr in aten.FIELDS and all(r.several for r in owner.refs):

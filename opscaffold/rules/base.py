@@ -13,6 +13,7 @@ from opscaffold.effects.trace import FunctionNode
 from opscaffold.findings.intents import Intent
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.rules.arguments import arguments_of, kernel_of
+from opscaffold.rules.devices import devices_of
 from opscaffold.rules.names import ProjectNames
 from opscaffold.source.load import char_column
 from opscaffold.source.model import Module, Op
@@ -96,7 +97,8 @@ class OpFacts:
         """What the kernel does, None where it is out of sight."""
         if self.kernel is None:
             return None
-        return effects_of(self.kernel, self.arguments, self.names)
+        devices = devices_of(self.op, self.kernel)
+        return effects_of(self.kernel, self.arguments, self.names, devices)
 
     @cached_property
     def buffers(self) -> dict[str, BufferUse]:

@@ -10,6 +10,7 @@ from opscaffold.effects.buffers import Argument
 from opscaffold.effects.summary import Effects, effects_of
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import signature_of
+from opscaffold.rules.devices import devices_of
 from opscaffold.rules.fakes import dispatch_key, fake_arguments
 from opscaffold.rules.functions import AnyFunction, is_generator
 from opscaffold.rules.names import ProjectNames
@@ -89,7 +90,8 @@ def _kernel(facts: OpFacts, registration: Registration, function: AnyFunction) -
         same = {a.name: a.name for a in facts.arguments}
         return Kernel(module, function, tuple(facts.arguments), same, facts.effects)
     arguments = fake_arguments(facts.project, facts.op, function)
-    effects = effects_of(function, arguments, ProjectNames(facts.project, module))
+    seen = ProjectNames(facts.project, module)
+    effects = effects_of(function, arguments, seen, devices_of(facts.op, function))
     contract = signature_of(facts.project, facts.op)
     positional = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
     declared = {a.name: a.name for a in arguments}
