@@ -10,20 +10,23 @@ from collections.abc import Iterator
 
 from opscaffold.contract.model import Kind
 from opscaffold.findings.model import Finding, Severity
+from opscaffold.rules.autograd_functions import (
+    TOPIC,
+    gives_gradient,
+    is_autograd_function,
+    method_around,
+)
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import contract_of
-from opscaffold.rules.fakes import dispatch_key
 from opscaffold.rules.uses import uses_of
-from opscaffold.source.model import Module, Op, Registration, Role
+from opscaffold.source.model import Module, Op, Role
 from opscaffold.source.project import Project
-
-_BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report each autograd.Function whose forward calls a functional op without autograd."""
     op = facts.op
-    if op.definition.role is Role.TRITON_OP or any(_gives_gradient(r) for r in op.attached):
+    if op.definition.role is Role.TRITON_OP or gives_gradient(op):
         return
     contract = contract_of(facts.project, op)
     if contract is None or contract.kind is not Kind.FUNCTIONAL or not contract.returns:
@@ -38,17 +41,9 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         )
 
 
-def _gives_gradient(registration: Registration) -> bool:
-    if registration.role is not Role.IMPL:
-        return registration.role is Role.AUTOGRAD
-    key = dispatch_key(registration)
-    # CompositeExplicitAutograd is the key of kernels without a gradient of their own.
-    return key is None or "Autograd" in key.replace("CompositeExplicitAutograd", "")
-
-
 def _holders(project: Project, op: Op) -> Iterator[tuple[Module, ast.ClassDef]]:
     uses = uses_of(project)
-    for module in uses.modules(project, op, r"autograd(?:\.function)?(?:\.Function\b| import)"):
+    for module in uses.modules(project, op, TOPIC):
         if module.path not in project.selected:
             continue
         found = [_function_class(project, module, n) for n in uses.calls(project, op, module)]
@@ -58,16 +53,10 @@ def _holders(project: Project, op: Op) -> Iterator[tuple[Module, ast.ClassDef]]:
 
 def _function_class(project: Project, module: Module, node: ast.AST) -> ast.ClassDef | None:
     """The autograd.Function in whose forward a node stands."""
-    parent = module.parents.get(node)
-    while parent is not None and not isinstance(parent, ast.FunctionDef):
-        parent = module.parents.get(parent)
-    holder = module.parents.get(parent) if parent is not None else None
-    if not isinstance(parent, ast.FunctionDef) or parent.name != "forward":
+    around = method_around(module, node)
+    if around is None or around[0].name != "forward":
         return None
-    if not isinstance(holder, ast.ClassDef):
-        return None
-    known = any(project.resolve_dotted(module, base) in _BASES for base in holder.bases)
-    return holder if known else None
+    return around[1] if is_autograd_function(project, module, around[1]) else None
 
 
 _OP = """\

@@ -112,13 +112,19 @@ def _misfit(project: Project, fake: Fake, expected: list[_Expected]) -> tuple[st
         if problem is not None:
             return problem, Severity.ERROR
     for mine, theirs in zip(takes, names, strict=False):
-        if mine != theirs and not mine.startswith("_"):
+        if _plain(mine) not in {"", _plain(theirs)} and not mine.startswith("_"):
             problem = (
-                f"the fake kernel calls the op's `{theirs}` by the name `{mine}`: arguments "
-                "come by position, so this works until someone passes it by name"
+                f"the fake kernel calls the op's `{theirs}` by another name, `{mine}`: PyTorch "
+                "passes it by position, so that nothing breaks, but two arguments that are "
+                "swapped one day will not show"
             )
             return problem, Severity.INFO
     return None
+
+
+def _plain(name: str) -> str:
+    """A name without what marks it as unused, and without its case."""
+    return name.strip("_").lower()
 
 
 def _arity(

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
-from opscaffold.rules.returned import Sharing, evidence, shared_arguments
+from opscaffold.rules.returned import Sharing, clone_intent, evidence, shared_arguments
+
+_SEEN = "callers could write to the argument through the result, which no call refused"
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -24,6 +26,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                 f"`{shared.argument}` in eager mode, and leaves it alone when compiled",
                 op=facts.op.qualname,
                 evidence=evidence(shared),
+                intent=clone_intent(facts, _SEEN),
             )
 
 
@@ -41,6 +44,7 @@ RULE = Rule(
     "own. No call raises and opcheck passes on every input. Writing to the result changes `x` in "
     "eager mode, and does not under `torch.compile`.",
     remedy="copy: `torch.tensor(array)`, or `torch.from_numpy(array.copy())`",
+    repair="unsafe",
     of_op=check,
     hits=(
         _OP

@@ -1,8 +1,8 @@
-"""Differentiable tensors that go into an op which writes its result into a buffer.
+"""Differentiable tensors that go into an op which writes to its arguments.
 
-A mutable op that returns nothing has no gradient, and PyTorch does not say so: the values arrive
-in the buffer, the graph does not (FACTS section 2, S5). Only such ops are looked at, and only
-callers that show that gradients matter.
+A mutable or in-place op has no gradient, and PyTorch does not say so: the values arrive in the
+buffer, the graph does not (FACTS section 2, S5). An out= op refuses such a call itself. Only
+callers that show that gradients matter are looked at.
 """
 
 from __future__ import annotations
@@ -12,13 +12,23 @@ import re
 from collections.abc import Iterator
 
 from opscaffold.contract.model import Kind, OpContract
+from opscaffold.effects.trace import Effect
 from opscaffold.findings.model import Finding, Severity
+from opscaffold.rules.autograd_functions import (
+    TOPIC,
+    calls_in_functions,
+    gives_gradient,
+    is_autograd_function,
+    method_around,
+)
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import contract_of
+from opscaffold.rules.declared import mutated_by
 from opscaffold.rules.functions import AnyFunction, enclosing_function, own_nodes, positional_names
+from opscaffold.rules.gradients import requires_grad
+from opscaffold.rules.kernels import all_in_sight, is_checked, kernels_of
 from opscaffold.rules.uses import uses_of
 from opscaffold.source.model import Module
-from opscaffold.source.nodes import walk
 
 _GUARDS = re.compile(
     r"\brequires_grad\b|is_grad_enabled|no_grad|inference_mode|set_grad_enabled|\bdetach\b"
@@ -37,54 +47,113 @@ _NOT_FLOAT = re.compile(
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report calls that hand a tensor with a gradient, or a public caller's, to the op."""
     contract = contract_of(facts.project, facts.op)
-    if contract is None or contract.kind is not Kind.MUTABLE or contract.returns:
+    if contract is None or contract.kind not in {Kind.MUTABLE, Kind.INPLACE}:
         return
-    read = [p.name for p in contract.parameters if p.is_tensor_like and not p.mutated]
-    written = ", ".join(f"`{n}`" for n in contract.mutated)
-    read = [name for name in read if not _NOT_FLOAT.search(name)]
-    if not read:
+    if gives_gradient(facts.op) or _is_traced(facts):
+        return
+    floating = [p.name for p in contract.parameters if p.is_tensor_like]
+    floating = [name for name in floating if not _NOT_FLOAT.search(name)]
+    changed = _updated(facts)
+    flows = [name for name in floating if name not in contract.mutated or name in changed]
+    if not flows:
         return
     uses = uses_of(facts.project)
+    covered = _covered(facts)
     for module in uses.modules(facts.project, facts.op, _TRAINS.pattern):
         for call in uses.calls(facts.project, facts.op, module):
-            if module.path in facts.project.selected:
-                yield from _of_call(facts, module, call, _given(call, contract, read), written)
+            if module.path in facts.project.selected and not _is_settled(facts, module, call):
+                given = [(n, v) for n, v in _given(call, contract) if n in floating]
+                finding = _surely_lost(facts, module, call, given)
+                if finding is None and not covered:
+                    passed = [(n, v) for n, v in given if n in flows]
+                    finding = _perhaps_lost(facts, module, call, passed)
+                if finding is not None:
+                    yield finding
 
 
-def _of_call(
-    facts: OpFacts,
-    module: Module,
-    call: ast.Call,
-    given: list[tuple[str, ast.expr]],
-    written: str,
-) -> Iterator[Finding]:
+def _surely_lost(
+    facts: OpFacts, module: Module, call: ast.Call, given: list[tuple[str, ast.expr]]
+) -> Finding | None:
     scope = enclosing_function(module, call)
-    if _guarded(module, call) or _is_registered(facts, scope):
-        return
     for name, value in given:
-        if _requires_grad(module, scope, value, call):
-            yield RULE.finding(
+        if requires_grad(module, scope, value, call):
+            return RULE.finding(
                 module,
                 value,
-                f"`{name}` requires a gradient here, and the op writes it into {written}: the "
-                "values arrive, the gradient is lost without an error",
+                f"`{name}` requires a gradient here, and the op has none: the values arrive in "
+                f"{_written(facts)}, the graph does not, and the gradient is wrong without an "
+                "error",
                 op=facts.op.qualname,
             )
-            return
-    wrapper = _public_wrapper(module, scope)
-    if wrapper is None:
-        return
+    return None
+
+
+def _perhaps_lost(
+    facts: OpFacts, module: Module, call: ast.Call, given: list[tuple[str, ast.expr]]
+) -> Finding | None:
+    wrapper = _public_wrapper(module, enclosing_function(module, call))
+    if wrapper is None or _serves_function(facts, module, wrapper):
+        return None
     own = {*positional_names(wrapper), *(a.arg for a in wrapper.args.kwonlyargs)}
     passed = [name for name, value in given if isinstance(value, ast.Name) and value.id in own]
-    if passed:
-        yield RULE.finding(
-            module,
-            call,
-            f"`{wrapper.name}` takes whatever it is given for `{passed[0]}`: if that requires a "
-            f"gradient, it is lost in {written} without an error",
-            op=facts.op.qualname,
-            severity=Severity.INFO,
-        )
+    if not passed:
+        return None
+    return RULE.finding(
+        module,
+        call,
+        f"`{wrapper.name}` takes whatever it is given for `{passed[0]}`: if that requires a "
+        f"gradient, it is lost in {_written(facts)} without an error",
+        op=facts.op.qualname,
+        severity=Severity.INFO,
+    )
+
+
+def _written(facts: OpFacts) -> str:
+    return ", ".join(f"`{n}`" for n in sorted(mutated_by(facts) or ()))
+
+
+def _updated(facts: OpFacts) -> set[str]:
+    """The arguments whose new values are made of their old ones."""
+    return {
+        kernel.declared.get(own, own)
+        for kernel in kernels_of(facts)
+        for own, mutation in kernel.effects.mutations.items()
+        if any(e.effect is Effect.UPDATE and not e.covered for e in mutation.events)
+    }
+
+
+def _is_traced(facts: OpFacts) -> bool:
+    """Whether autograd sees what the kernel does: low-level ones that are all torch code."""
+    if is_checked(facts) or not all_in_sight(facts):
+        return False
+    return not any(kernel.effects.opaque for kernel in kernels_of(facts))
+
+
+def _is_settled(facts: OpFacts, module: Module, call: ast.Call) -> bool:
+    """Whether gradients are dealt with where the call stands, or further out."""
+    if _guarded(module, call) or _is_registered(facts, enclosing_function(module, call)):
+        return True
+    around = method_around(module, call)
+    return around is not None and is_autograd_function(facts.project, module, around[1])
+
+
+def _covered(facts: OpFacts) -> bool:
+    """Whether an autograd.Function of the project calls the op."""
+    uses = uses_of(facts.project)
+    for module in uses.modules(facts.project, facts.op, TOPIC):
+        for call in uses.calls(facts.project, facts.op, module):
+            around = method_around(module, call)
+            if around is not None and is_autograd_function(facts.project, module, around[1]):
+                return True
+    return False
+
+
+def _serves_function(facts: OpFacts, module: Module, wrapper: ast.FunctionDef) -> bool:
+    """Whether an autograd.Function beside a wrapper calls it."""
+    return any(
+        isinstance(call.func, ast.Name) and call.func.id == wrapper.name
+        for call in calls_in_functions(facts.project, module)
+    )
 
 
 def _public_wrapper(module: Module, scope: AnyFunction | None) -> ast.FunctionDef | None:
@@ -94,7 +163,7 @@ def _public_wrapper(module: Module, scope: AnyFunction | None) -> ast.FunctionDe
     return scope if module.parents.get(scope) is module.tree else None
 
 
-def _given(call: ast.Call, contract: OpContract, wanted: list[str]) -> list[tuple[str, ast.expr]]:
+def _given(call: ast.Call, contract: OpContract) -> list[tuple[str, ast.expr]]:
     positional = [p.name for p in contract.parameters if not p.kw_only]
     pairs: list[tuple[str, ast.expr]] = []
     for name, value in zip(positional, call.args, strict=False):
@@ -102,7 +171,7 @@ def _given(call: ast.Call, contract: OpContract, wanted: list[str]) -> list[tupl
             break
         pairs.append((name, value))
     pairs += [(k.arg, k.value) for k in call.keywords if k.arg is not None]
-    return [(name, value) for name, value in pairs if name in wanted]
+    return pairs
 
 
 def _guarded(module: Module, node: ast.AST) -> bool:
@@ -136,47 +205,6 @@ def _is_registered(facts: OpFacts, scope: AnyFunction | None) -> bool:
     )
 
 
-def _requires_grad(
-    module: Module, scope: AnyFunction | None, value: ast.expr, call: ast.Call
-) -> bool:
-    """Whether a tensor that requires a gradient surely goes into a value, in this scope."""
-    holder: ast.AST = scope if scope is not None else module.tree
-    with_grad: set[str] = set()
-    for node in own_nodes(holder):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=made):
-                if (node.lineno, node.col_offset) > (call.lineno, call.col_offset):
-                    continue
-                if _makes_grad(made) or (_carries(made) and _names(made) & with_grad):
-                    with_grad.add(name)
-                else:
-                    with_grad.discard(name)
-    return _makes_grad(value) or (_carries(value) and bool(_names(value) & with_grad))
-
-
-def _makes_grad(value: ast.expr) -> bool:
-    match value:
-        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[], keywords=[]):
-            return True
-        case ast.Call(keywords=keywords):
-            return any(
-                k.arg == "requires_grad" and isinstance(k.value, ast.Constant) and k.value.value
-                for k in keywords
-            )
-    return False
-
-
-def _carries(value: ast.expr) -> bool:
-    """Whether the gradient of what goes into an expression is in what comes out: arithmetic."""
-    return all(
-        isinstance(n, ast.Name | ast.BinOp | ast.UnaryOp | ast.Constant) for n in walk(value)
-    ) and not isinstance(value, ast.Constant)
-
-
-def _names(value: ast.expr) -> set[str]:
-    return {n.id for n in walk(value) if isinstance(n, ast.Name)}
-
-
 _OP = """\
 import torch
 from torch import Tensor
@@ -188,13 +216,25 @@ def add_into(total: Tensor, x: Tensor) -> None:
 
 """
 
+_INPLACE = """\
+import torch
+from torch import Tensor
+
+
+@torch.library.custom_op("demo::scale_", mutates_args=("x",), tags=torch.Tag.inplace)
+def scale_(x: Tensor, by: float) -> Tensor:
+    return x.mul_(by)
+
+"""
+
 RULE = Rule(
     code="OPS506",
     name="lost-gradient",
     severity=Severity.WARNING,
-    summary="A tensor that needs a gradient goes into an op that writes it into a buffer.",
-    why="A mutable op has no gradient, and PyTorch does not refuse the call: the values arrive in "
-    "the buffer, the graph ends there. Training goes on with a gradient that is wrong or zero.",
+    summary="A tensor that needs a gradient goes into an op that writes to its arguments.",
+    why="A mutable or in-place op has no gradient, and PyTorch does not refuse the call: the "
+    "values arrive in the buffer, the graph ends there. Training goes on with a gradient that is "
+    "wrong or zero.",
     remedy="use a functional op with register_autograd there, or raise in a wrapper where grad "
     "mode is on and an input requires a gradient",
     of_op=check,
@@ -220,6 +260,24 @@ def accumulate(total: Tensor, x: Tensor) -> None:
 
 def train(loss: Tensor) -> None:
     loss.backward()
+""",
+        _INPLACE
+        + """
+weight = torch.ones(3, requires_grad=True)
+hidden = weight * 1
+scale_(hidden, 2.0)
+hidden.sum().backward()
+""",
+        _INPLACE
+        + """
+class Layer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.exp(self.weight).view(-1)
+        return x @ torch.ops.demo.scale_(hidden, 2.0)
 """,
     ),
     misses=(
@@ -257,6 +315,54 @@ def double(x: Tensor) -> Tensor:
 
 double.register_autograd(lambda ctx, grad: grad * 2)
 result = double(torch.ones(3, requires_grad=True))
+""",
+        _INPLACE
+        + """
+class Scale(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, by):
+        ctx.by = by
+        ctx.mark_dirty(x)
+        return scale_(x, by)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return scale_(grad.clone(), ctx.by), None
+
+
+def scaled_(x: Tensor, by: float) -> Tensor:
+    return Scale.apply(x, by)
+
+
+def plain_scaled_(x: Tensor, by: float) -> Tensor:
+    return scale_(x, by)
+""",
+        _INPLACE
+        + """
+def scaled_(x: Tensor, by: float) -> Tensor:
+    if x.requires_grad and torch.is_grad_enabled():
+        raise RuntimeError("not differentiable")
+    return scale_(x, by)
+
+
+weight = torch.ones(3, requires_grad=True)
+scale_(weight.detach(), 2.0)
+scale_((weight > 0).float(), 2.0)
+""",
+        """\
+import torch
+
+lib = torch.library.Library("demo", "FRAGMENT")
+lib.define("add_into(Tensor(a!) total, Tensor x) -> ()")
+
+
+@torch.library.impl(lib, "add_into", "CPU")
+def add_into(total, x):
+    total.add_(x)
+
+
+weight = torch.ones(3, requires_grad=True)
+torch.ops.demo.add_into(torch.zeros(3), weight * 2)
 """,
     ),
 )

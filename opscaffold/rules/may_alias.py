@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.kernels import is_checked
-from opscaffold.rules.returned import LOW_LEVEL, Sharing, evidence, shared_arguments
+from opscaffold.rules.returned import LOW_LEVEL, Sharing, clone_intent, evidence, shared_arguments
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -30,6 +30,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             f"dtype or device: {effect}",
             op=facts.op.qualname,
             evidence=evidence(shared),
+            intent=clone_intent(facts),
         )
 
 
@@ -49,6 +50,7 @@ RULE = Rule(
     "takes the two for separate memory.",
     remedy="make sure of a copy: `x.clone(memory_format=torch.contiguous_format)`, "
     "`x.to(dtype, copy=True)`, `x.reshape(shape).clone()`",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from opscaffold.contract.model import Kind, OpContract
 from opscaffold.effects.summary import Answer
+from opscaffold.findings.intents import WriteFake
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.contracts import contract_of
@@ -39,10 +40,7 @@ _HOLE = re.compile(r"\{.*?\}")
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report an op without a fake kernel, where something is compiled or exported."""
     project, op = facts.project, facts.op
-    contract = contract_of(project, op)
-    if contract is None or not _needs_fake(op, contract) or has_fake(project, op):
-        return
-    if _may_be_elsewhere(project, op) or _will_change(facts):
+    if not lacks_fake(facts) or _will_change(facts):
         return
     evidence = _tracing(project, op)
     if evidence is None:
@@ -55,7 +53,17 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         "where they meet it",
         op=op.qualname,
         evidence=[evidence],
+        intent=WriteFake(op.qualname),
     )
+
+
+def lacks_fake(facts: OpFacts) -> bool:
+    """Whether an op needs a fake kernel to be traced, and surely has none."""
+    project, op = facts.project, facts.op
+    contract = contract_of(project, op)
+    if contract is None or not _needs_fake(op, contract) or has_fake(project, op):
+        return False
+    return not _may_be_elsewhere(project, op)
 
 
 def _needs_fake(op: Op, contract: OpContract) -> bool:
@@ -176,6 +184,7 @@ RULE = Rule(
     "an op that has no fake kernel they raise, and opcheck fails. Only reported where the "
     "program compiles or exports something, or its other ops have fakes.",
     remedy="register a fake kernel with register_fake: it allocates what the op returns",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from opscaffold.effects.values import UNSEEN, Ref
+from opscaffold.findings.intents import CloneReturn
 from opscaffold.findings.model import Finding, Position
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.declared import aliased_by_schema, maybe_outs, mutated_by, tags
 from opscaffold.rules.kernels import Kernel, is_checked, kernels_of
+from opscaffold.source.model import Form
 
 LOW_LEVEL = (
     "eager mode works, but torch.compile takes the result for new memory: a later write to one "
@@ -66,7 +68,7 @@ def shared_arguments(facts: OpFacts) -> list[Shared]:
                     name = ref.root.removeprefix("param:")
                     if name == ref.root or ref.guess or kernel.declared.get(name, name) in apart:
                         continue
-                    key = (name, _sharing(kernel, ref, name, declared))
+                    key = (name, sharing_of(kernel, ref, name, declared))
                     kinds[key] = kinds.get(key, False) or alone
             for key, alone in kinds.items():
                 shared = met.setdefault(key, Shared(kernel, *key))
@@ -96,7 +98,23 @@ def report(facts: OpFacts, rule: Rule, sharing: Sharing, what: str) -> Iterator[
             f"{said}{shared.where}: {effect}",
             op=facts.op.qualname,
             evidence=evidence(shared),
+            intent=clone_intent(facts),
         )
+
+
+def clone_intent(facts: OpFacts, hidden: str = "") -> CloneReturn:
+    """The repair: safe only where PyTorch raised whenever the memory was returned.
+
+    ``hidden`` says what callers could see, where PyTorch's own check does not look.
+    """
+    definition = facts.op.definition
+    op = facts.op.qualname
+    if hidden:
+        return CloneReturn(op, safe=False, why=hidden)
+    if is_checked(facts) and definition.form is not Form.HELPER and not definition.fallback:
+        return CloneReturn(op)
+    why = "callers got the memory itself in eager mode, and may write to it through the result"
+    return CloneReturn(op, safe=False, why=why)
 
 
 def evidence(shared: Shared) -> list[Position]:
@@ -104,7 +122,8 @@ def evidence(shared: Shared) -> list[Position]:
     return [position(shared.kernel.module, p) for p in dict.fromkeys(shared.places[1:6])]
 
 
-def _sharing(kernel: Kernel, ref: Ref, name: str, declared: frozenset[str]) -> Sharing:
+def sharing_of(kernel: Kernel, ref: Ref, name: str, declared: frozenset[str]) -> Sharing:
+    """How memory of a kernel's argument ``name`` is shared where it is returned."""
     if ref.hidden:
         return Sharing.HIDDEN
     if ref.perhaps:

@@ -32,6 +32,7 @@ RULE = Rule(
     "on other inputs pass. A low-level registration runs in eager mode; compiled, the result and "
     "the argument silently become separate memory.",
     remedy="return a copy on that path: `x.clone()`",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

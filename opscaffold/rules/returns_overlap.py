@@ -13,6 +13,7 @@ from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import aliased_by_schema, tags
 from opscaffold.rules.kernels import is_checked, kernels_of
+from opscaffold.rules.returned import clone_intent
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -29,6 +30,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                 overlap.place,
                 _message(overlap, checked=is_checked(facts)),
                 op=facts.op.qualname,
+                intent=clone_intent(facts),
             )
 
 
@@ -58,6 +60,7 @@ RULE = Rule(
     "meet. A `custom_op` that returns `x.chunk(2)` of a fresh tensor raises RuntimeError. A "
     "low-level registration runs in eager mode, and compiled code keeps the parts apart.",
     remedy="clone all but one of them: `[part.clone() for part in y.chunk(n)]`",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

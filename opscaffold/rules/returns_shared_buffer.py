@@ -13,6 +13,9 @@ from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.declared import tags
 from opscaffold.rules.kernels import Kernel, kernels_of
+from opscaffold.rules.returned import clone_intent
+
+_SEEN = "callers shared the memory that is kept, and each call copies it now"
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -31,6 +34,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             "when another call, or another holder, writes to it",
             op=facts.op.qualname,
             evidence=[position(kernel.module, node) for node, _ in others[:5]],
+            intent=clone_intent(facts, _SEEN),
         )
 
 
@@ -74,6 +78,7 @@ RULE = Rule(
     "its owner. Nothing raises: opcheck compares one call at a time, and PyTorch's check looks at "
     "the arguments only. Compiled code may call the op in another order, or once for two.",
     remedy="return a copy of the buffer, or allocate the result in every call",
+    repair="unsafe",
     of_op=check,
     hits=(
         _OP

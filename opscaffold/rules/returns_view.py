@@ -32,6 +32,7 @@ RULE = Rule(
     "registration runs in eager mode; compiled, a later write to one of the two silently misses "
     "the other.",
     remedy="clone the view before it is returned, or write the view as a plain function",
+    repair="safe",
     of_op=check,
     hits=(
         _OP
