@@ -32,7 +32,7 @@ class WriteError(UserError):
     """A file that could not be written. ``path`` is the file as the caller named it."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"cannot write {path}: {reason}")
+        super().__init__(f"cannot write {shown(path)}: {reason}")
         self.path = path
         self.reason = reason
 
@@ -42,11 +42,14 @@ class StaleFileError(WriteError):
 
 
 @dataclass(slots=True)
-class _Staged:
+class Staged:
+    """New bytes that lie on the disk beside the file they are for, ready to take its place."""
+
     path: Path
     target: Path
     temporary: Path
     old: bytes | None
+    new: bytes
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -57,11 +60,11 @@ def write_atomically(path: Path, data: bytes) -> None:
     Raises WriteError, with no trace left behind: where the directory cannot be written, the
     file is marked read-only or is not a regular file, or the disk is full.
     """
-    staged = _stage(path, data, old=None)
+    staged = stage(path, data, old=None)
     try:
-        _commit(staged)
+        commit(staged)
     finally:
-        _discard(staged)
+        discard(staged)
 
 
 def write_all(changes: Mapping[Path, tuple[bytes | None, bytes]]) -> None:
@@ -73,28 +76,31 @@ def write_all(changes: Mapping[Path, tuple[bytes | None, bytes]]) -> None:
     Raises StaleFileError if a file is not as it was read, WriteError for everything else; its
     text names the files that could not be put back, should there be any.
     """
-    staged: list[_Staged] = []
+    staged: list[Staged] = []
     try:
         for path, (old, new) in changes.items():
-            staged.append(_stage(path, new, old))
+            staged.append(stage(path, new, old))
         _refuse_shared_targets(staged)
-        for item in staged:
-            _require_unchanged(item)
+        try:
+            for item in staged:
+                require_unchanged(item.path, item.old)
+        except StaleFileError as error:
+            raise StaleFileError(error.path, f"{error.reason}; nothing was written") from error
         _commit_all(staged)
     finally:
         for item in staged:
-            _discard(item)
+            discard(item)
 
 
-def _commit_all(staged: list[_Staged]) -> None:
-    done: list[_Staged] = []
+def _commit_all(staged: list[Staged]) -> None:
+    done: list[Staged] = []
     try:
         for item in staged:
             done.append(item)
-            _commit(item)
+            commit(item)
     except BaseException as error:
         # A signal may fall between the replacing and our noticing: look rather than assume.
-        lost = [item.path for item in done if not _restored(item)]
+        lost = [item.path for item in done if not put_back(item)]
         if lost:
             names = ", ".join(str(path) for path in lost)
             reason = f"{error}; already changed and not put back: {names}"
@@ -102,38 +108,88 @@ def _commit_all(staged: list[_Staged]) -> None:
         raise
 
 
-def _restored(item: _Staged) -> bool:
+def put_back(item: Staged) -> bool:
+    """Undo a commit, should it have happened; tell whether the file is as it was before.
+
+    A file that holds neither what was written nor what was there before is left alone.
+    """
     try:
         if item.temporary.exists():
             return True
+        now = item.target.read_bytes() if item.target.exists() else None
+        if now == item.old:
+            return True
+        if now != item.new:
+            return False
         if item.old is None:
-            item.target.unlink(missing_ok=True)
+            item.target.unlink()
+            sync_directory(item.target.parent)
         else:
-            write_atomically(item.target, item.old)
+            former = stage(item.target, item.old, item.new, temporary=item.temporary.name)
+            try:
+                commit(former)
+            finally:
+                discard(former)
     except (OSError, WriteError):
         return False
     return True
 
 
-def _stage(path: Path, data: bytes, old: bytes | None) -> _Staged:
-    with _as_write_error(path):
+def stage(
+    path: Path,
+    data: bytes,
+    old: bytes | None,
+    *,
+    temporary: str = "",
+    like: Path | None = None,
+) -> Staged:
+    """Write new bytes beside a file, down to the disk; the file itself is not touched.
+
+    ``temporary`` is the name to write them under, for a caller that must know it; a random one
+    unless given. A file that does not exist yet gets the mode and owner of ``like``, if given.
+    Raises WriteError and leaves nothing.
+    """
+    with as_write_error(path):
         target = Path(os.path.realpath(path))
-        status = _existing(path, target)
-        temporary = target.with_name(f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}")
+        status = require_writable(path)
+        if status is None and like is not None:
+            status = like.stat()
+        beside = target.with_name(temporary or temporary_name(secrets.token_hex(8)))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         # 0o666 lets the umask decide on a new file, as for any file the user makes.
-        descriptor = os.open(temporary, flags, 0o666)
+        descriptor = os.open(beside, flags, 0o666)
         try:
             with open(descriptor, "wb") as stream:  # noqa: PTH123 -- opens a descriptor
                 if status is not None:
-                    _copy_ownership(temporary, status)
+                    _copy_ownership(beside, status)
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
             raise
-    return _Staged(path, target, temporary, old)
+    return Staged(path, target, beside, old, data)
+
+
+def temporary_name(token: str) -> str:
+    """Return the name of a temporary file of ours."""
+    return f"{PREFIX}{token}{SUFFIX}"
+
+
+def require_writable(path: Path) -> os.stat_result | None:
+    """Return the status of a file that may be replaced, None for one that may be made.
+
+    Raises WriteError where that can be known without trying.
+    """
+    target = Path(os.path.realpath(path))
+    with as_write_error(path):
+        status = _existing(path, target)
+        if status is None and not target.parent.is_dir():
+            raise WriteError(path, _REASONS[errno.ENOENT])
+    if not os.access(target.parent, os.W_OK):
+        raise WriteError(path, "its directory is read-only")
+    return status
 
 
 def _existing(path: Path, target: Path) -> os.stat_result | None:
@@ -158,13 +214,19 @@ def _copy_ownership(temporary: Path, status: os.stat_result) -> None:
     temporary.chmod(stat.S_IMODE(status.st_mode))
 
 
-def _commit(item: _Staged) -> None:
-    with _as_write_error(item.path):
+def commit(item: Staged, *, sync: bool = True) -> None:
+    """Put the new bytes in place; raises WriteError.
+
+    Without ``sync`` the caller syncs the directory: until then a loss of power may undo this.
+    """
+    with as_write_error(item.path):
         item.temporary.replace(item.target)
-        _sync_directory(item.target.parent)
+        if sync:
+            sync_directory(item.target.parent)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Bring the names in a directory down to the disk. Raises OSError if it cannot be opened."""
     if os.name == "nt":
         return
     descriptor = os.open(directory, os.O_RDONLY)
@@ -176,12 +238,13 @@ def _sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def _discard(item: _Staged) -> None:
+def discard(item: Staged) -> None:
+    """Remove the temporary file, if it is still there."""
     with contextlib.suppress(OSError):
         item.temporary.unlink(missing_ok=True)
 
 
-def _refuse_shared_targets(staged: list[_Staged]) -> None:
+def _refuse_shared_targets(staged: list[Staged]) -> None:
     seen: dict[Path, Path] = {}
     for item in staged:
         other = seen.setdefault(item.target, item.path)
@@ -189,24 +252,31 @@ def _refuse_shared_targets(staged: list[_Staged]) -> None:
             raise WriteError(item.path, f"it is the same file as {other}")
 
 
-def _require_unchanged(item: _Staged) -> None:
+def require_unchanged(path: Path, old: bytes | None) -> None:
+    """Raise StaleFileError unless a file holds these bytes; with None, unless there is none."""
     try:
-        now: bytes | None = item.path.read_bytes()
+        now: bytes | None = path.read_bytes()
     except FileNotFoundError:
         now = None
     except OSError as error:
-        raise StaleFileError(item.path, _reason(error)) from error
-    if now == item.old:
+        raise StaleFileError(path, _reason(error)) from error
+    if now == old:
         return
     if now is None:
-        raise StaleFileError(item.path, "it vanished since it was read; nothing was written")
-    if item.old is None:
-        raise StaleFileError(item.path, "it exists already; nothing was written")
-    raise StaleFileError(item.path, "it changed since it was read; nothing was written")
+        raise StaleFileError(path, "it vanished since it was read")
+    if old is None:
+        raise StaleFileError(path, "it exists already")
+    raise StaleFileError(path, "it changed since it was read")
+
+
+def shown(path: Path) -> str:
+    """Return a path as text that any stream can print, bytes that are no text escaped."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 @contextlib.contextmanager
-def _as_write_error(path: Path) -> Iterator[None]:
+def as_write_error(path: Path) -> Iterator[None]:
+    """Turn an OSError into a WriteError about ``path`` that says why in plain words."""
     try:
         yield
     except OSError as error:
