@@ -40,7 +40,7 @@ class Callers:
     def plan_all(self, bindings: Bindings) -> list[RefusalError]:
         """Plan every reference into ``bindings`` and the plan; return every reason against."""
         plan, function = self.plan, self.function
-        sites = Sites(self.project, bindings, self.signature)
+        sites = Sites(self.project, bindings, self.signature, self.snippets)
         own = {id(n) for n in ast.walk(function)}
         for reference in self.project.references(self.op):
             edited = len(sites.edited)

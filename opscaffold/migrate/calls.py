@@ -4,37 +4,42 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from opscaffold.contract.model import BaseType
 from opscaffold.effects.follow import Follower, follow
 from opscaffold.effects.trace import FunctionNode, Trace
 from opscaffold.effects.values import ANYTHING, Env, Value, parameter
 from opscaffold.migrate.edits import CallEdit, CallForm
+from opscaffold.migrate.evaluation import (
+    FUNCTIONS,
+    enclosing,
+    is_own_local,
+    may_come_first,
+    name_for_test,
+    refuse_reordering,
+    written_order,
+)
 from opscaffold.migrate.rebinding import CallerNames, may_be_rebound, stored_names
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_NESTED_SCOPES = (
-    ast.Lambda,
-    ast.ClassDef,
-    ast.ListComp,
-    ast.SetComp,
-    ast.DictComp,
-    ast.GeneratorExp,
-)
 _NO_PARENTHESES = (ast.Expr, ast.Assign, ast.Return, ast.keyword, ast.Call)
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The parameters of an op as its callers see them."""
+    """The parameters of an op as its callers see them.
+
+    ``into`` says where the mutable half takes the buffer by position, returning nothing; None
+    where it takes it as a keyword-only out= and returns it.
+    """
 
     positional: tuple[str, ...]
     keyword_only: tuple[str, ...]
     buffer: str
+    into: int | None = None
 
     @classmethod
     def of(cls, function: FunctionNode | ast.Lambda, buffer: str) -> Signature:
@@ -91,7 +96,7 @@ def plan_call(
     argument = buffer_argument(call, signature)
     if argument is None:
         return None
-    index = _written_order(call).index(argument)
+    index = written_order(call).index(argument)
     behind = call.args[call.args.index(argument) + 1 :] if argument in call.args else []
     names = signature.positional[len(call.args) - len(behind) : len(call.args)]
     null = nullness(project, module, call, argument)
@@ -108,21 +113,18 @@ def plan_call(
         signature.buffer,
         function(),
         keywords=names,
-        in_order=not all(_may_come_first(module, call, argument, e) for e in behind),
+        in_order=not all(may_come_first(module, call, argument, e) for e in behind),
+        places=() if signature.into is None else _places(module, call, argument, signature),
     )
     if null is False:
         return edit
-    test_name = "" if isinstance(argument, ast.Name) else _free_name(project, module, call)
-    _refuse_reordering(module, call, argument)
+    test_name = "" if isinstance(argument, ast.Name) else name_for_test(project, module, call)
+    refuse_reordering(module, call, argument)
     parent = module.parents[call]
-    return CallEdit(
-        CallForm.EITHER,
-        index,
-        signature.buffer,
-        edit.function,
-        names,
-        edit.in_order,
-        test_name,
+    return replace(
+        edit,
+        form=CallForm.EITHER,
+        test_name=test_name,
         parenthesised=not isinstance(parent, _NO_PARENTHESES)
         or (isinstance(parent, ast.Call) and parent.func is call),
         column=call.col_offset,
@@ -130,19 +132,45 @@ def plan_call(
     )
 
 
-def _written_order(call: ast.Call) -> list[ast.expr]:
-    arguments = [*call.args, *(k.value for k in call.keywords)]
-    starts = {k.value: (k.lineno, k.col_offset) for k in call.keywords}
-    return sorted(arguments, key=lambda a: starts.get(a, (a.lineno, a.col_offset)))
+def _places(
+    module: Module, call: ast.Call, argument: ast.expr, signature: Signature
+) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """How the buffer can be passed where the new op takes it by position."""
+    into = signature.into or 0
+    order = written_order(call)
+    index = order.index(argument)
+    others = [p for p in signature.positional if p != signature.buffer]
+    names = dict(zip(call.args, signature.positional, strict=False))
+    found = []
+    rest = [a for a in order if a is not argument]
+    passed = rest[min(into, index) : max(into, index)]
+    if len([a for a in call.args if a is not argument]) >= into and all(
+        may_come_first(module, call, argument, a) or may_come_first(module, call, a, argument)
+        for a in passed
+    ):
+        found.append((into, ("",) * len(order)))
+    by_name, written = False, []
+    for place, value in enumerate(order):
+        if value is argument:
+            own, wanted = signature.buffer, into
+        elif value in names:
+            own = names[value]
+            wanted = others.index(own) + (others.index(own) >= into)
+        else:
+            own, wanted = "", -1
+        by_name = by_name or wanted != place
+        written.append(own if by_name else "")
+    found.append((index, tuple(written)))
+    return tuple(dict.fromkeys(found))
 
 
 def nullness(project: Project, module: Module, call: ast.Call, argument: ast.expr) -> bool | None:
     """Whether an argument is None (True), is not (False), or may be either (None)."""
     names = CallerNames(project, module)
-    owner = enclosing(module, call, _FUNCTIONS)
+    owner = enclosing(module, call, FUNCTIONS)
     body: Sequence[ast.stmt] = module.tree.body
     values: dict[str, Value] = {}
-    if isinstance(owner, _FUNCTIONS):
+    if isinstance(owner, FUNCTIONS):
         body, values = owner.body, parameter_values(owner, names)
         values |= _tensors_passed(owner, call, argument, names)
     trace = follow(body, values, names, ask=[argument])
@@ -182,16 +210,16 @@ def _is_rebound_elsewhere(
 ) -> bool:
     """Whether other code may rebind a name in an argument between its uses here."""
     outermost: ast.AST = module.tree
-    owner = enclosing(module, call, _FUNCTIONS)
+    owner = enclosing(module, call, FUNCTIONS)
     while owner is not None:
-        outermost, owner = owner, enclosing(module, owner, _FUNCTIONS)
+        outermost, owner = owner, enclosing(module, owner, FUNCTIONS)
     names = {n.id for n in ast.walk(argument) if isinstance(n, ast.Name)}
     if any(
         isinstance(n, ast.Nonlocal | ast.Global) and not names.isdisjoint(n.names)
         for n in ast.walk(outermost)
     ):
         return True
-    foreign = {name for name in names if not _is_own_local(module, call, name)}
+    foreign = {name for name in names if not is_own_local(module, call, name)}
     foreign |= {n.attr for n in ast.walk(argument) if isinstance(n, ast.Attribute)}
     return any(may_be_rebound(project, module, name) for name in foreign)
 
@@ -217,13 +245,13 @@ def _settled_name(
     given = _parameter_around(project, module, name)
     if given is not None:
         return given
-    owner = enclosing(module, name, _FUNCTIONS)
-    if met and isinstance(owner, _FUNCTIONS) and name.id in stored_names(owner):
+    owner = enclosing(module, name, FUNCTIONS)
+    if met and isinstance(owner, FUNCTIONS) and name.id in stored_names(owner):
         return ANYTHING
     binder = owner
-    while isinstance(binder, _FUNCTIONS) and name.id not in stored_names(binder):
-        binder = enclosing(module, binder, _FUNCTIONS)
-    if isinstance(binder, _FUNCTIONS):
+    while isinstance(binder, FUNCTIONS) and name.id not in stored_names(binder):
+        binder = enclosing(module, binder, FUNCTIONS)
+    if isinstance(binder, FUNCTIONS):
         if stored_names(binder).count(name.id) > 1:
             return ANYTHING
     elif may_be_rebound(project, module, name.id):
@@ -241,19 +269,19 @@ def _settled_name(
 
 def _parameter_around(project: Project, module: Module, name: ast.Name) -> Value | None:
     """The value of a parameter of a function around, which nothing rebinds."""
-    owner = enclosing(module, name, (*_FUNCTIONS, ast.Lambda))
-    while isinstance(owner, (*_FUNCTIONS, ast.Lambda)):
+    owner = enclosing(module, name, (*FUNCTIONS, ast.Lambda))
+    while isinstance(owner, (*FUNCTIONS, ast.Lambda)):
         if isinstance(owner, ast.Lambda):
             if any(isinstance(a, ast.arg) and a.arg == name.id for a in ast.walk(owner.args)):
                 return ANYTHING
-            owner = enclosing(module, owner, (*_FUNCTIONS, ast.Lambda))
+            owner = enclosing(module, owner, (*FUNCTIONS, ast.Lambda))
             continue
         values = parameter_values(owner, CallerNames(project, module))
         if name.id in stored_names(owner):
             return ANYTHING if name.id in values else None
         if name.id in values:
             return values[name.id]
-        owner = enclosing(module, owner, (*_FUNCTIONS, ast.Lambda))
+        owner = enclosing(module, owner, (*FUNCTIONS, ast.Lambda))
     return None
 
 
@@ -286,101 +314,3 @@ def _is_tensor(annotation: ast.expr, names: CallerNames) -> bool:
         "torch.nn.Parameter",
         "torch.nn.parameter.Parameter",
     }
-
-
-def enclosing(module: Module, node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> ast.AST | None:
-    """The nearest node of these kinds that holds a node."""
-    current = module.parents.get(node)
-    while current is not None and not isinstance(current, kinds):
-        current = module.parents.get(current)
-    return current
-
-
-def _is_plain(module: Module, expr: ast.expr) -> bool:
-    """Whether evaluating it has no effect and depends on no other evaluation.
-
-    An attribute read counts as such, unless the file defines a property of that name.
-    """
-    if isinstance(expr, ast.UnaryOp):
-        return _is_plain(module, expr.operand)
-    if isinstance(expr, ast.Attribute):
-        computed = any(
-            isinstance(n, ast.FunctionDef) and n.name == expr.attr and n.decorator_list
-            for n in ast.walk(module.tree)
-        )
-        return not computed and _is_plain(module, expr.value)
-    return isinstance(expr, ast.Name | ast.Constant)
-
-
-def _may_come_first(module: Module, call: ast.Call, argument: ast.expr, other: ast.expr) -> bool:
-    """Whether an argument behind the buffer may be evaluated before it."""
-    if isinstance(other, ast.UnaryOp):
-        return _may_come_first(module, call, argument, other.operand)
-    if isinstance(other, ast.Constant):
-        return True
-    if not isinstance(other, ast.Name):
-        return False
-    quiet = _is_quiet(argument) or _is_own_local(module, call, other.id)
-    return quiet and not any(isinstance(n, ast.NamedExpr) for n in ast.walk(argument))
-
-
-def _free_name(project: Project, module: Module, call: ast.Call) -> str:
-    """A name to bind the buffer to while it is tested."""
-    owner = enclosing(module, call, (*_FUNCTIONS, *_NESTED_SCOPES))
-    if isinstance(owner, _NESTED_SCOPES):
-        raise RefusalError(
-            call,
-            "whether the buffer is None is not known here, and it cannot be named first",
-            "assign the buffer to a name outside, and pass the name",
-        )
-    taken = project.bindings_in_scope(module, call)
-    taken |= {n.id for n in ast.walk(module.tree) if isinstance(n, ast.Name)}
-    return next(n for n in ("buffer", "out_buffer", *map("buffer_{}".format, range(2, 99)))
-                if n not in taken)  # fmt: skip
-
-
-def _refuse_reordering(module: Module, call: ast.Call, argument: ast.expr) -> None:
-    """Raise RefusalError where testing the buffer first could change what is evaluated."""
-    others = [a for a in _written_order(call) if a is not argument]
-    before = others[: _written_order(call).index(argument)]
-    refusal = RefusalError(
-        call,
-        f"whether `{ast.unparse(argument)}` is None is not known here, and testing it first "
-        "would change the order of evaluation",
-        "assign it to a local name first, and pass the name",
-    )
-    if any(isinstance(n, ast.Await | ast.Yield | ast.YieldFrom) for n in ast.walk(call)):
-        raise refusal
-    if isinstance(argument, ast.Name):
-        bound = {n.target.id for o in others for n in ast.walk(o) if isinstance(n, ast.NamedExpr)}
-        if argument.id in bound or (
-            not _is_own_local(module, call, argument.id) and not all(map(_is_quiet, before))
-        ):
-            raise refusal
-        return
-    quiet = all(_is_plain(module, o) for o in before)
-    if not quiet or any(isinstance(n, ast.NamedExpr) for n in ast.walk(argument)):
-        raise refusal
-    calls = any(isinstance(n, ast.Call) for n in ast.walk(argument))
-    names = {n.id for o in before for n in ast.walk(o) if isinstance(n, ast.Name)}
-    if calls and not all(_is_own_local(module, call, name) for name in names):
-        raise refusal
-
-
-def _is_quiet(expr: ast.expr) -> bool:
-    return not any(isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(expr))
-
-
-def _is_own_local(module: Module, call: ast.Call, name: str) -> bool:
-    """Whether only the code around the call itself can rebind a name."""
-    owner = enclosing(module, call, _FUNCTIONS)
-    if not isinstance(owner, _FUNCTIONS):
-        return False
-    shared = any(
-        isinstance(n, ast.Nonlocal | ast.Global) and name in n.names for n in ast.walk(owner)
-    )
-    parameters = {a.arg for a in ast.walk(owner.args) if isinstance(a, ast.arg)}
-    stored = {
-        n.id for n in ast.walk(owner) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
-    return not shared and name in parameters | stored

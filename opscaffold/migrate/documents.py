@@ -20,6 +20,8 @@ from opscaffold.source.project import Project
 _PROMPT = re.compile(r"^(?P<indent>\s*)>>> ?(?P<code>.*)$")
 _FENCE = re.compile(r"^(?P<indent>\s*)(?P<mark>`{3,}|~{3,})\s*(?P<info>[\w+-]*)[^`]*$")
 _LANGUAGES = frozenset({"python", "py", "python3", "pycon", "pytb", "doctest"})
+# What may follow an example that prints nothing.
+_NO_OUTPUT = (">>>", '"""', "'''", "```", "~~~")
 _MARK = "# opscaffold: example"
 
 
@@ -28,6 +30,7 @@ class Example:
     """Consecutive lines of a file that hold Python. ``first`` and ``end`` count from 0.
 
     ``prompts`` says that the lines carry ``>>>`` and ``...``; ``indent`` stands before each.
+    ``shown`` says that what it is expected to print follows.
     """
 
     first: int
@@ -35,14 +38,17 @@ class Example:
     indent: str
     prompts: bool
     code: tuple[str, ...]
+    shown: bool = False
 
     def written(self, code: Iterable[str]) -> list[str]:
-        """Lines of code as they stand in the file."""
+        """Lines of code as they stand in the file: each statement behind a prompt of its own."""
         if not self.prompts:
             return [f"{self.indent}{line}" if line else "" for line in code]
+        lines = list(code)
+        starts = {0, *(_first_line(s) - 1 for s in ast.parse("\n".join(lines)).body[1:])}
         return [
-            f"{self.indent}{'...' if index else '>>>'} {line}".rstrip()
-            for index, line in enumerate(code)
+            f"{self.indent}{'>>>' if index in starts else '...'} {line}".rstrip()
+            for index, line in enumerate(lines)
         ]
 
 
@@ -72,6 +78,15 @@ class Snippet:
             if line <= at:
                 return example.first + max(line - start, 1)
         return 1
+
+    def is_shown(self, line: int) -> bool:
+        """Whether the example at a line of the module (from 1) prints what it is expected to."""
+        at = len(self.header)
+        for example in self.examples:
+            at += 1 + len(example.code)
+            if line <= at:
+                return example.shown
+        return False
 
     def replaced(self, text: str) -> list[tuple[Example, list[str]]]:
         """The examples that differ in a rewritten text, with their new lines."""
@@ -193,7 +208,14 @@ def _prompted(lines: list[str], first: int, end: int) -> Iterator[Example]:
         while at < end and (lines[at] == f"{indent}..." or lines[at].startswith(f"{indent}... ")):
             code.append(lines[at][len(indent) + 4 :])
             at += 1
-        yield Example(start, at, indent, prompts=True, code=tuple(code))
+        follows = lines[at].strip() if at < min(end, len(lines)) else ""
+        shown = bool(follows) and not follows.startswith(_NO_OUTPUT)
+        yield Example(start, at, indent, prompts=True, code=tuple(code), shown=shown)
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(d.lineno for d in decorators)])
 
 
 def _fenced(lines: list[str]) -> Iterator[Example]:

@@ -30,6 +30,9 @@ class CallEdit:
     end. ``test_name`` is the name to bind the buffer to while it is tested, where it is no plain
     name itself. ``parenthesised`` says that a conditional needs parentheses where it stands,
     ``column`` where that is in its line, ``one_line`` that it may not be broken (in an f-string).
+    ``places`` are the ways in which an op that takes the buffer by position can be called, the
+    better one first: the place of the buffer among the arguments, and for each argument in order
+    the name that it is passed by (empty: by position).
     """
 
     form: CallForm
@@ -42,6 +45,28 @@ class CallEdit:
     parenthesised: bool = True
     column: int = 0
     one_line: bool = False
+    places: tuple[tuple[int, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VoidEdit:
+    """What becomes of the value of a call whose op returns nothing now.
+
+    The call becomes a statement in front of the one at ``statement``, of which only the first
+    byte is named: two of these in one statement are no conflict of spans, but are made one after
+    the other. ``values`` are the texts of what the value was, a tuple of them where ``many``.
+    ``bound`` are arguments that need a name: the place in the call as written, the name, and
+    whether the name is bound ahead of the call. ``picked`` is a subscript around the call with
+    the element it takes. ``kept`` are the elements that an assignment still assigns, where it is
+    not the whole.
+    """
+
+    statement: Key
+    values: tuple[str, ...]
+    many: bool = False
+    bound: tuple[tuple[int, str, bool], ...] = ()
+    picked: tuple[Key, int] | None = None
+    kept: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +77,42 @@ class ImportEdit:
     asname: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Template:
+    """What an expression becomes: ``code``, in which ``_0``, ``_1`` ... stand for its ``parts``.
+
+    The parts are expressions at or inside the one that changes, by position.
+    """
+
+    code: str
+    parts: tuple[Key, ...] = ()
+
+
 @dataclass(slots=True)
 class FileEdits:
     """All changes to one file.
 
     ``statements`` replace a function definition by several; ``lambdas`` an expression by another;
+    ``voids`` say, beside ``calls``, what becomes of the value of a call that has none any more;
     ``literals`` a string literal's text; ``imports`` and ``exports`` add a name behind the one
-    at that position; ``elements`` are dropped from their tuple or list. ``import_torch`` asks
-    for ``import torch`` among the file's imports.
+    at that position; ``elements`` are dropped from their tuple or list. ``expressions`` change an
+    expression, ``keywords`` are added to a call, by name, and ``behind`` are statements that
+    follow a function or the line of a simple statement. ``import_torch`` asks for
+    ``import torch`` among the file's imports.
     """
 
     statements: dict[Key, Sequence[cst.BaseStatement]] = field(default_factory=dict)
     lambdas: dict[Key, cst.Lambda] = field(default_factory=dict)
     removed: set[Key] = field(default_factory=set)
     calls: dict[Key, CallEdit] = field(default_factory=dict)
+    voids: dict[Key, VoidEdit] = field(default_factory=dict)
     imports: dict[Key, list[ImportEdit]] = field(default_factory=dict)
     exports: dict[Key, list[str]] = field(default_factory=dict)
     literals: dict[Key, str] = field(default_factory=dict)
     elements: set[Key] = field(default_factory=set)
+    expressions: dict[Key, Template] = field(default_factory=dict)
+    keywords: dict[Key, dict[str, str]] = field(default_factory=dict)
+    behind: dict[Key, list[cst.BaseStatement]] = field(default_factory=dict)
     import_torch: bool = False
 
     def spans(self) -> list[Key]:
@@ -78,7 +121,13 @@ class FileEdits:
 
     def points(self) -> list[Key]:
         """The spans of the smaller changes."""
-        return [*self.calls, *self.imports, *self.exports, *self.literals, *self.elements]
+        small = (self.calls, self.imports, self.exports, self.literals, self.elements)
+        added = (self.expressions, self.keywords, self.voids)
+        ends = [(end, end) for _, end in self.behind]
+        return [*(key for group in (*small, *added) for key in group), *ends]
+
+    def _statements(self) -> set[Key]:
+        return {edit.statement for edit in self.voids.values()}
 
     def conflicts(self, other: FileEdits) -> bool:
         """Whether two sets of changes cannot be applied in one pass."""
@@ -87,7 +136,10 @@ class FileEdits:
             any(_overlap(a, b) for a in mine[0] for b in (*theirs[0], *theirs[1]))
             or any(_overlap(a, b) for a in theirs[0] for b in mine[1])
             or bool(self.calls.keys() & other.calls.keys())
+            or bool(self._statements() & other._statements())
             or bool(self.literals.keys() & other.literals.keys())
+            or bool(self.keywords.keys() & other.keywords.keys())
+            or any(_overlap(a, b) for a in self.expressions for b in other.expressions)
         )
 
     def update(self, other: FileEdits) -> None:
@@ -97,7 +149,13 @@ class FileEdits:
         self.removed |= other.removed
         self.elements |= other.elements
         self.calls.update(other.calls)
+        self.voids.update(other.voids)
         self.literals.update(other.literals)
+        self.expressions.update(other.expressions)
+        self.keywords.update(other.keywords)
+        for key, statements in other.behind.items():
+            present = self.behind.setdefault(key, [])
+            present.extend(s for s in statements if s not in present)
         _extend(self.imports, other.imports)
         _extend(self.exports, other.exports)
         self.import_torch = self.import_torch or other.import_torch

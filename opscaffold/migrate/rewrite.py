@@ -9,8 +9,19 @@ from typing import Any
 import libcst as cst
 
 from opscaffold.migrate.edits import CallEdit, CallForm, FileEdits, ImportEdit
-from opscaffold.migrate.sequences import comments_of, insert_after, remove_at
+from opscaffold.migrate.sequences import insert_after, remove_at
 from opscaffold.migrate.syntax import Key, Syntax, code_of
+from opscaffold.migrate.void_rewrite import (
+    FRAMES,
+    Blocks,
+    Hoisted,
+    hoisted,
+    is_commented,
+    picked,
+    with_bound,
+    with_places,
+)
+from opscaffold.migrate.wrapping import filled, with_keywords
 
 _WIDTH = 88
 _NO_SEMICOLON = cst.MaybeSentinel.DEFAULT
@@ -20,23 +31,77 @@ _PLAIN_EQUAL = cst.AssignEqual(_NO_SPACE, _NO_SPACE)
 
 def rewrite(syntax: Syntax, edits: FileEdits) -> str:
     """Return the text of a file with its changes applied; all else stays as it is."""
-    tree = syntax.tree.visit(_Rewriter(syntax, edits))
+    tree = syntax.tree.visit(Rewriter(syntax, edits))
     if edits.import_torch:
         tree = _with_torch_import(tree)
     return tree.code
 
 
-class _Rewriter(cst.CSTTransformer):
+class Rewriter(cst.CSTTransformer):
     """Applies edits to the nodes at their positions."""
 
     def __init__(self, syntax: Syntax, edits: FileEdits) -> None:
         super().__init__()
         self.edits = edits
         self._key = syntax.spans
+        self._parts = {part for t in edits.expressions.values() for part in t.parts}
+        self._kept: dict[Key, cst.BaseExpression] = {}
+        self._blocks = Blocks(syntax.spans, edits.voids)
+        self._picked = {
+            v.picked[0]: v.values[v.picked[1]] for v in edits.voids.values() if v.picked
+        }
+        self._pending: list[list[Hoisted]] = []
 
     def key(self, node: cst.CSTNode) -> Key:
         """The span of a node of the original tree."""
         return self._key.get(node, (-1, -1))
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Gather what is to stand in front of a statement, each for itself."""
+        if isinstance(node, FRAMES):
+            self._pending.append([])
+        return super().on_visit(node)
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
+        """Change an expression, once all that is inside it is changed."""
+        left: Any = super().on_leave(original_node, updated_node)
+        if isinstance(original_node, FRAMES):
+            return self._in_block(original_node, updated_node, left, self._pending.pop())
+        if isinstance(original_node, cst.Subscript) and self.key(original_node) in self._picked:
+            return picked(self._picked[self.key(original_node)], original_node)
+        if not isinstance(left, cst.BaseExpression):
+            return left
+        key = self.key(original_node)
+        if isinstance(left, cst.Call) and key in self.edits.keywords:
+            left = with_keywords(left, self.edits.keywords[key])
+        if key in self._parts:
+            self._kept[key] = left
+        template = self.edits.expressions.get(key)
+        if template is None:
+            return left
+        return filled(template.code, [self._kept[part] for part in template.parts], left)
+
+    def _in_block(
+        self, original: cst.CSTNode, updated: cst.CSTNode, left: Any, pending: list[Hoisted]
+    ) -> Any:
+        """A statement with the calls out of it in front of it."""
+        match original, updated:
+            case cst.SimpleStatementLine(), cst.SimpleStatementLine():
+                if pending or any(map(self._is_choice, original.body)):
+                    return self._blocks.of_line(original, updated, pending)
+            case cst.SimpleStatementSuite(), cst.SimpleStatementSuite():
+                if pending or any(map(self._is_choice, original.body)):
+                    return self._blocks.of_suite(original, updated, pending)
+            case _ if pending:
+                return self._blocks.before(left, pending)
+        return left
+
+    def _is_choice(self, small: cst.BaseSmallStatement) -> bool:
+        """Whether all of a statement is a call that returns nothing in one of two cases."""
+        value = getattr(small, "value", None)
+        key = self.key(value) if isinstance(value, cst.Call) else (-1, -1)
+        edit = self.edits.calls.get(key) if key in self.edits.voids else None
+        return edit is not None and edit.form is CallForm.EITHER
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
         """A function that is replaced as a whole holds no other changes."""
@@ -50,7 +115,10 @@ class _Rewriter(cst.CSTTransformer):
         if key in self.edits.removed:
             return cst.RemoveFromParent()
         statements = self.edits.statements.get(key)
-        return updated_node if statements is None else cst.FlattenSentinel(statements)
+        behind = self.edits.behind.get(key, [])
+        if statements is None and not behind:
+            return updated_node
+        return cst.FlattenSentinel([*(statements or [updated_node]), *behind])
 
     def leave_Lambda(
         self, original_node: cst.Lambda, updated_node: cst.Lambda
@@ -72,6 +140,15 @@ class _Rewriter(cst.CSTTransformer):
 
         A name appended to ``__all__`` is followed by the new name.
         """
+        replaced = self.edits.statements.get(self.key(original_node))
+        if replaced is not None:
+            return cst.FlattenSentinel(replaced)
+        own = self.key(original_node.body[0])
+        if own in self.edits.removed and len(original_node.body) == 1:
+            return cst.RemoveFromParent()
+        behind = self.edits.behind.get(own)
+        if behind:
+            return cst.FlattenSentinel([updated_node, *behind])
         match original_node.body, updated_node.body:
             case [cst.Expr(value=cst.Call() as call)], [cst.Expr(value=cst.IfExp() as choice)]:
                 edit = self.edits.calls.get(self.key(call))
@@ -85,8 +162,17 @@ class _Rewriter(cst.CSTTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         """Rewrite a call of an op that was split."""
-        edit = self.edits.calls.get(self.key(original_node))
-        return updated_node if edit is None else rewrite_call(updated_node, edit)
+        key = self.key(original_node)
+        edit, void = self.edits.calls.get(key), self.edits.voids.get(key)
+        if void is None:
+            return updated_node if edit is None else rewrite_call(updated_node, edit)
+        call, ahead = with_bound(updated_node, void)
+        new = call if edit is None else rewrite_call(call, edit)
+        if not isinstance(new, cst.Call):
+            return new
+        made, value = hoisted(key, new, ahead, void)
+        self._pending[-1].append(made)
+        return value
 
     def leave_ImportFrom(
         self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom
@@ -241,22 +327,15 @@ def _fresh(call: cst.Call, edit: CallEdit) -> cst.Call:
     return call.with_changes(args=args, whitespace_before_args=space)
 
 
-def _is_commented(call: cst.Call, index: int) -> bool:
-    """Whether comments stand with an argument, which would have to move with it."""
-    space = call.whitespace_before_args
-    above = isinstance(space, cst.ParenthesizedWhitespace) and any(
-        line.comment for line in space.empty_lines
-    )
-    return comments_of(call.args, index) or (index == 0 and above)
-
-
 def _given(call: cst.Call, edit: CallEdit, buffer: cst.BaseExpression) -> cst.Call:
+    if edit.places:
+        return with_places(call, edit, buffer)
     function = cst.parse_expression(edit.function)
     args: Sequence[cst.Arg] = call.args
     old = args[edit.argument]
     if old.keyword is not None:
         args = [*args[: edit.argument], old.with_changes(value=buffer), *args[edit.argument + 1 :]]
-    elif edit.in_order or _is_commented(call, edit.argument):
+    elif edit.in_order or is_commented(call, edit.argument):
         named = [
             arg.with_changes(keyword=cst.Name(name), equal=_PLAIN_EQUAL)
             for arg, name in zip(args[edit.argument + 1 :], edit.keywords, strict=False)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from pathlib import Path
 
 from opscaffold.migrate.bindings import Bindings
 from opscaffold.migrate.calls import Signature, buffer_argument, plan_call
+from opscaffold.migrate.documents import Snippet
+from opscaffold.migrate.edits import CallForm
 from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.void_calls import VoidCalls
 from opscaffold.rules.names import ProjectNames
 from opscaffold.source.model import Module, Reference, Use
 from opscaffold.source.project import Project
@@ -25,14 +30,20 @@ _TESTERS = {
 }
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda, ast.Module)
 
+Snippets = Mapping[Path, Snippet]
+
 
 class Sites:
     """Plans the references to one op."""
 
-    def __init__(self, project: Project, bindings: Bindings, signature: Signature) -> None:
+    def __init__(
+        self, project: Project, bindings: Bindings, signature: Signature, snippets: Snippets
+    ) -> None:
         self.project = project
         self.bindings = bindings
         self.signature = signature
+        self.snippets = snippets
+        self.voids = VoidCalls(project, bindings.syntaxes)
         self.edited: list[ast.AST] = []
         self.unseen: list[tuple[Module, ast.Call]] = []
 
@@ -60,7 +71,8 @@ class Sites:
                 self._value(reference)
 
     def _call(self, reference: Reference, call: ast.Call) -> None:
-        if buffer_argument(call, self.signature) is None:
+        argument = buffer_argument(call, self.signature)
+        if argument is None:
             return
         edit = plan_call(
             self.project,
@@ -71,8 +83,21 @@ class Sites:
         )
         if edit is None:
             return
-        key = self.bindings.syntaxes.of(reference.module).key(call)
-        self.bindings.edits_for(reference.module).calls[key] = edit
+        module = reference.module
+        key = self.bindings.syntaxes.of(module).key(call)
+        if self.signature.into is not None and edit.form is not CallForm.FRESH:
+            void = self.voids.plan(
+                module,
+                call,
+                [argument],
+                choice=edit.test_name or ast.unparse(argument)
+                if edit.form is CallForm.EITHER
+                else None,
+                shown=is_shown(self.snippets, module, call),
+            )
+            if void is not None:
+                self.bindings.edits_for(module).voids[key] = void
+        self.bindings.edits_for(module).calls[key] = edit
         self.edited.append(call)
 
     def _is_public(self, reference: Reference) -> bool:
@@ -163,6 +188,16 @@ class Sites:
             if target is not None and isinstance(target.node, ast.Tuple | ast.List | ast.Dict):
                 return target.node
         return expr
+
+
+def is_shown(snippets: Snippets, module: Module, call: ast.Call) -> bool:
+    """Whether a call is a statement of a doctest that shows its value."""
+    snippet = snippets.get(module.path)
+    if snippet is None:
+        return False
+    statement = module.parents[call]
+    top = isinstance(statement, ast.Expr) and module.parents[statement] is module.tree
+    return top and snippet.is_shown(call.lineno)
 
 
 def _argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
