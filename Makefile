@@ -71,3 +71,7 @@ ci: ## Run what continuous integration runs
 
 clean: ## Remove everything that the other targets made
 	rm -rf $(VENV) .venv-* dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+kill: $(VENV)/ready ## Kill writes of hundreds of files at random moments, and small ones at every step
+	@$(VENV)/bin/python tests/fs/killing.py boundaries kill --twice 1
+	@$(VENV)/bin/python tests/fs/killing.py stress --kills 200 --files 300

@@ -33,6 +33,10 @@ def locked(state: State) -> Iterator[None]:
     descriptor = _acquire(state)
     try:
         state.hide()
+        # For the message of a run that is refused; on a full disk, that one must do without.
+        with contextlib.suppress(OSError):
+            os.truncate(descriptor, 0)
+            os.write(descriptor, b"%d\n" % os.getpid())
         yield
     finally:
         state.clear()
@@ -61,8 +65,6 @@ def _take(descriptor: int, state: State) -> bool:
         _lock(descriptor, state)
         # The former holder may have removed the file between our opening and locking it.
         if _is(state, descriptor):
-            os.truncate(descriptor, 0)
-            os.write(descriptor, b"%d\n" % os.getpid())
             return True
     except BaseException:
         os.close(descriptor)

@@ -29,7 +29,7 @@ from opscaffold.fs.journal import Unit, write_units
 from opscaffold.fs.recovery import recover
 from opscaffold.fs.state import find_state
 
-# What changes the disk, by the names under which Python tells of it. Syncing is told of by none.
+# What changes the disk, by the names under which Python tells of it. Of syncing and writing it does not tell.
 CHANGING = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.chown", "os.truncate"}
 
 Tree = dict[str, tuple[bytes, int]]
@@ -144,7 +144,14 @@ def on_each_step(act: Callable[[int], None]) -> None:
         if event in CHANGING or (event == "open" and _writes(arguments)):
             act(next(counter))
 
+    real = os.write
+
+    def write(descriptor: int, data: bytes) -> int:
+        act(next(counter))
+        return real(descriptor, data)
+
     sys.addaudithook(hook)
+    os.write = write
     # What a process wrote outlives it without syncing, which is for a loss of power, and slow.
     os.fsync = lambda _: act(next(counter))
 
