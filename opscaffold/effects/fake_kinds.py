@@ -134,6 +134,11 @@ class FakeKinds:
         if called is not None:
             return self._project_call(expr, called, env)
         match expr.func:
+            case ast.Name(id="list" | "tuple" as name) if (
+                arguments is KindOf.TENSOR and name not in env
+            ):
+                made = isinstance(expr.args[0], ast.Call | ast.ListComp | ast.GeneratorExp)
+                return KindOf.TENSOR if made else KindOf.UNSAFE
             case ast.Name(id=name) if name in _BUILTINS and name not in env:
                 metadata = arguments is KindOf.METADATA or name in {"len", "isinstance", "type"}
                 return KindOf.METADATA if metadata else KindOf.UNSAFE

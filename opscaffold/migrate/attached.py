@@ -39,8 +39,8 @@ class FakeEditor:
         module = registration.function_module or registration.module
         if function is None:
             raise self._refusal(registration, "its fake kernel is not in sight")
-        if isinstance(function, ast.AsyncFunctionDef) or registration.form is Form.HELPER:
-            raise self._refusal(registration, "its fake kernel is registered by a helper")
+        if isinstance(function, ast.AsyncFunctionDef):
+            raise self._refusal(registration, "its fake kernel is not a plain function")
         name = self._buffer_in(function)
         if name is None:
             return
@@ -127,12 +127,15 @@ def new_fake(
     tensors: list[str],
     name: str,
     decorator: str,
+    kernel: ast.FunctionDef | None = None,
+    torch: str | None = None,
 ) -> cst.FunctionDef:
-    """Derive a fake kernel for a functional half.
+    """Derive a fake kernel for a functional half, or for ``kernel`` as it is going to be.
 
-    Raises UnderivableError where it does not follow from metadata alone.
+    ``torch`` is the name of torch, where ``functional`` may use it and the kernel as written does
+    not. Raises UnderivableError where it does not follow from metadata alone.
     """
-    function, module = op.definition.function, op.definition.module
+    function, module = kernel or op.definition.function, op.definition.module
     if not isinstance(function, ast.FunctionDef):
         raise UnderivableError("the kernel is not a plain function")
     names = ProjectNames(project, module)
@@ -140,6 +143,8 @@ def new_fake(
     for node in ast.walk(function):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             origins.setdefault(node.id, names.dotted(node))
+    if torch is not None:
+        origins.setdefault(torch, "torch")
 
     def dotted(expr: ast.expr) -> str | None:
         if isinstance(expr, ast.Attribute):

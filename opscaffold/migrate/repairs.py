@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opscaffold.findings.intents import Intent, SplitMaybeOut
+from opscaffold.findings.intents import CloneReturn, Intent, SplitMaybeOut, WriteFake
 from opscaffold.findings.model import Finding
 from opscaffold.migrate.plan import Context, OpPlan, Refused, RefusedError
+from opscaffold.migrate.plan_clone import plan_clone
+from opscaffold.migrate.plan_fakes import plan_write_fake
 from opscaffold.migrate.plan_split import plan_split
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.syntax import SyntaxMismatchError
@@ -21,15 +23,20 @@ Raises RefusalError or RefusedError where that cannot be done for sure, for the 
 # In this order: what changes the op's signature comes first, what only changes bodies last.
 PLANNERS: dict[type[Intent], Planner] = {
     SplitMaybeOut: plan_split,
+    CloneReturn: plan_clone,
+    WriteFake: plan_write_fake,
 }
 
 
 def first_repair(findings: Sequence[Finding]) -> list[Finding]:
-    """Of the findings about one op, those that are to be repaired together next."""
+    """Of the findings about one op, those that are to be repaired together next.
+
+    What is safe to repair does not wait for what is not.
+    """
     for kind in PLANNERS:
         chosen = [f for f in findings if isinstance(f.intent, kind)]
         if chosen:
-            return chosen
+            return [f for f in chosen if f.intent is not None and f.intent.safe] or chosen
     return []
 
 

@@ -1,0 +1,205 @@
+"""Letting an op return memory of its own, in every kernel, on the paths where it did not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+
+from opscaffold.effects.trace import Effect
+from opscaffold.effects.values import UNSEEN, Ref
+from opscaffold.findings.intents import CloneReturn
+from opscaffold.findings.model import Finding
+from opscaffold.migrate.copying import Copies
+from opscaffold.migrate.fakes import add_fake, torch_name
+from opscaffold.migrate.layouts import Layout, is_like, layouts_of, made_by
+from opscaffold.migrate.plan import Context, OpPlan
+from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.watching import watch
+from opscaffold.rules.base import OpFacts
+from opscaffold.rules.contracts import signature_of
+from opscaffold.rules.declared import maybe_outs, mutated_by
+from opscaffold.rules.devices import devices_of
+from opscaffold.rules.fakes import fakes_of
+from opscaffold.rules.functions import AnyFunction
+from opscaffold.rules.kernels import Kernel, kernels_of
+from opscaffold.rules.names import ProjectNames
+from opscaffold.rules.returned import Sharing, sharing_of
+from opscaffold.source.model import Form, Op, Registration
+from opscaffold.source.project import Project
+
+# Which rule speaks of which way to share an argument's memory.
+_RULES = {
+    Sharing.INPUT: "OPS201",
+    Sharing.VIEW: "OPS202",
+    Sharing.MAYBE: "OPS203",
+    Sharing.HIDDEN: "OPS206",
+}
+_OVERLAP, _LASTING = "OPS204", "OPS205"
+
+
+def plan_clone(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:
+    """Plan copies where an op's kernels return memory that is not their own.
+
+    Only what the findings are about is copied. Raises RefusalError.
+    """
+    facts = OpFacts(context.project, op)
+    codes = frozenset(f.code for f in findings)
+    safe = all(isinstance(f.intent, CloneReturn) and f.intent.safe for f in findings)
+    plan = OpPlan(op.qualname, "changed to return memory of its own")
+    dense, fakes = _dense_returns(facts)
+    contiguous: set[int | None] = set()
+    for kernel in kernels_of(facts):
+        copies = _copies(context, facts, kernel, codes, dense)
+        if not copies.edits:
+            continue
+        if safe and not context.options.unsafe:
+            _refuse_plain_uses(context.project, op, kernel)
+        contiguous |= copies.contiguous
+        plan.edits_for(kernel.module).update(copies.edits)
+    if not plan.edits:
+        raise RefusalError(None, "where it does cannot be told", "clone what is returned by hand")
+    if fakes == 1 and contiguous:
+        _mend_layout(context, facts, contiguous, plan)
+    add_fake(context, facts, plan)
+    return plan
+
+
+def _copies(
+    context: Context,
+    facts: OpFacts,
+    kernel: Kernel,
+    codes: frozenset[str],
+    dense: frozenset[int | None],
+) -> Copies:
+    """The copies that one kernel needs."""
+    module, function = kernel.module, kernel.function
+    names = ProjectNames(context.project, module)
+    contract = signature_of(context.project, facts.op)
+    copies = Copies(
+        syntax=context.syntaxes.of(module),
+        module=module,
+        function=function,
+        watched=watch(function, kernel.arguments, names, devices_of(facts.op, function)),
+        torch=torch_name(module, function),
+        bad=_lent(facts, kernel, codes),
+        returns=None if contract is None else [r.type for r in contract.returns],
+        optional=frozenset(f"param:{a.name}" for a in kernel.arguments if a.optional),
+        dense=dense,
+    )
+    for value, refs in _returned(kernel):
+        if any(copies.bad(ref) for ref in refs):
+            copies.copy_in(value)
+    if _OVERLAP in codes:
+        for overlap in kernel.effects.overlaps:
+            shared = _value_of(overlap.place, function)
+            if shared is not None:
+                copies.separate_in(shared)
+    return copies
+
+
+def _lent(facts: OpFacts, kernel: Kernel, codes: frozenset[str]) -> Callable[[Ref], bool]:
+    """Whether memory must not be returned, by the rules that spoke."""
+    apart, declared = maybe_outs(facts), mutated_by(facts) or frozenset()
+    kept = {
+        e.root
+        for e in kernel.effects.trace.events
+        if e.effect is Effect.KEEP and e.root.startswith("fresh:") and e.known
+    }
+
+    def bad(ref: Ref) -> bool:
+        if ref.guess or ref == UNSEEN:
+            return False
+        name = ref.root.removeprefix("param:")
+        if name != ref.root:
+            if kernel.declared.get(name, name) in apart:
+                return False
+            return _RULES.get(sharing_of(kernel, ref, name, declared)) in codes
+        return _LASTING in codes and (ref.root.startswith("global:") or ref.root in kept)
+
+    return bad
+
+
+def _returned(kernel: Kernel) -> Iterator[tuple[ast.expr, frozenset[Ref]]]:
+    """What each way out of a kernel returns, as it is written."""
+    for returned in kernel.effects.trace.returns:
+        value = _value_of(returned.node, kernel.function)
+        if value is not None:
+            yield value, returned.value.all_refs()
+
+
+def _value_of(place: ast.AST | None, function: AnyFunction) -> ast.expr | None:
+    if isinstance(function, ast.Lambda):
+        return function.body
+    return place.value if isinstance(place, ast.Return) else None
+
+
+def _dense_returns(facts: OpFacts) -> tuple[frozenset[int | None], int]:
+    """The returns that every fake kernel says are contiguous, and how many fakes there are."""
+    contract = signature_of(facts.project, facts.op)
+    fakes = list(fakes_of(facts.op))
+    if contract is None or not contract.returns or not fakes:
+        return frozenset(), len(fakes)
+    count = len(contract.returns)
+    found = [layouts_of(fake.function, count) for fake in fakes]
+    places = [None] if count == 1 else list(range(count))
+    return frozenset(
+        place
+        for index, place in enumerate(places)
+        if all(layouts[index] is Layout.CONTIGUOUS for layouts in found)
+    ), len(fakes)
+
+
+def _mend_layout(
+    context: Context, facts: OpFacts, contiguous: set[int | None], plan: OpPlan
+) -> None:
+    """Let the fake kernel say that a result is contiguous where the kernel makes it so."""
+    contract = signature_of(facts.project, facts.op)
+    count = 0 if contract is None else len(contract.returns)
+    kernels = kernels_of(facts)
+    if not all(len(k.effects.trace.returns) == 1 for k in kernels):
+        return
+    for fake in fakes_of(facts.op):
+        name = torch_name(fake.module, fake.function)
+        for place in contiguous:
+            call = made_by(fake.function, place or 0, count) if count else None
+            if call is not None and name is not None and is_like(call):
+                key = context.syntaxes.of(fake.module).key(call)
+                wanted = {"memory_format": f"{name}.contiguous_format"}
+                plan.edits_for(fake.module).keywords[key] = wanted
+
+
+def _refuse_plain_uses(project: Project, op: Op, kernel: Kernel) -> None:
+    """A function that is called as such too may be relied on for handing its argument back."""
+    registrations = [op.definition, *op.attached]
+    own = [r for r in registrations if r.function is kernel.function]
+    if any(r.form is Form.DECORATOR and r is op.definition for r in own):
+        return
+    function = kernel.function
+    if isinstance(function, ast.Lambda) or function.name == "_":
+        return
+    inside = {id(n) for r in own for n in _registering(r)}
+    for module in project.modules:
+        if function.name not in module.source.text:
+            continue
+        for node in module.parents:
+            match node:
+                case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
+                    if name != function.name or id(node) in inside:
+                        continue
+                case _:
+                    continue
+            targets = project.resolve(module, node).targets
+            if any(t.node is function for t in targets):
+                raise RefusalError(
+                    node,
+                    f"`{function.name}` is used as a plain function too, whose callers may rely "
+                    "on getting their argument back",
+                    "pass --unsafe if they do not",
+                    module,
+                )
+
+
+def _registering(registration: Registration) -> Iterator[ast.AST]:
+    yield from ast.walk(registration.call or registration.statement)
+    if registration.result is not None:
+        yield from ast.walk(registration.result)
