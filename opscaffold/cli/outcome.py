@@ -1,0 +1,179 @@
+"""What a check found, as it is narrowed, counted and written."""
+
+from __future__ import annotations
+
+import enum
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opscaffold.findings.model import Finding
+    from opscaffold.report.json import Repair
+    from opscaffold.report.sarif import RuleText
+    from opscaffold.rules.baseline import Baseline
+    from opscaffold.source.project import Project
+
+
+class Format(str, enum.Enum):
+    """How findings are written. An Enum, since older releases of typer know no Literal."""
+
+    TEXT = "text"
+    CONCISE = "concise"
+    JSON = "json"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+class Report:
+    """What was found, narrowed and rendered."""
+
+    def __init__(self, project: Project, findings: list[Finding]) -> None:
+        self.project = project
+        self.findings = findings
+        self.accepted = 0
+        self._lines: dict[Path, list[str]] = {}
+
+    def leave_out(self, known: Baseline) -> None:
+        """Leave out what a baseline holds."""
+        from opscaffold.rules.baseline import split
+
+        self.findings, self.accepted = split(self.findings, known, self.project.root, self.line_of)
+
+    def narrow_to_changes(self, revision: str) -> None:
+        """Keep what is reported on changed lines, or is because of one."""
+        from opscaffold.fs.git import changed_lines
+
+        changed = {
+            path.resolve(): lines
+            for path, lines in changed_lines(self.project.root, revision).items()
+        }
+        none: frozenset[int] = frozenset()
+
+        def touched(finding: Finding) -> bool:
+            for place in (finding.position, *finding.evidence):
+                lines = changed.get(place.path, none)
+                if lines is None or place.line in lines:
+                    return True
+            return False
+
+        self.findings = [finding for finding in self.findings if touched(finding)]
+
+    def fails(self) -> bool:
+        """Whether anything found is more than a note."""
+        return any(finding.severity.value != "info" for finding in self.findings)
+
+    def summary(self) -> str:
+        """Return the counts in words."""
+        from opscaffold.report.text import summary
+
+        ops = len(self.project.ops)
+        read = "1 op read" if ops == 1 else f"{ops} ops read"
+        known = f", {self.accepted} more in the baseline" if self.accepted else ""
+        return f"{summary(self.findings)}{known}; {read}"
+
+    def render(self, output_format: Format, output: Path | None) -> str:
+        """Return the report; for text on a terminal write it, and return nothing."""
+        from opscaffold import __version__
+        from opscaffold.report.concise import render_concise, render_github
+        from opscaffold.report.json import render_json
+        from opscaffold.report.sarif import render_sarif
+        from opscaffold.rules.baseline import fingerprints
+
+        root = self.project.root
+        match output_format:
+            case Format.TEXT:
+                return self._text(output)
+            case Format.CONCISE:
+                return render_concise(self.findings, root)
+            case Format.GITHUB:
+                return render_github(self.findings, root)
+            case Format.JSON:
+                from opscaffold.cli.listing import op_records
+
+                return render_json(
+                    self.findings, root, ops=op_records(self.project), repairs=self._repairs()
+                )
+            case Format.SARIF:
+                return render_sarif(
+                    self.findings,
+                    root,
+                    version=__version__,
+                    rules=_rule_texts(),
+                    fingerprints=fingerprints(self.findings, root, self.line_of),
+                    repairs=self._repairs(),
+                )
+
+    def line_of(self, finding: Finding) -> str:
+        """Return the line that a finding is reported on; empty where there is none."""
+        lines = self._lines_of(finding.position.path)
+        number = finding.position.line
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    def _text(self, output: Path | None) -> str:
+        import shutil
+
+        from opscaffold.report.full import DEFAULT_WIDTH, full_lines, plain, write_styled
+
+        here = output is None
+        width = shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns if here else DEFAULT_WIDTH
+        lines = full_lines(self.findings, self.project.root, self._lines_of, width)
+        lines.append([(self.summary(), "bold")])
+        if not here:
+            return plain(lines)
+        write_styled(lines)
+        return ""
+
+    def _lines_of(self, path: Path) -> list[str]:
+        if path not in self._lines:
+            self._lines[path] = self._read_lines(path)
+        return self._lines[path]
+
+    def _read_lines(self, path: Path) -> list[str]:
+        from opscaffold.fs.text import SourceError, decode
+
+        data = self.project.read(path)
+        if data is None:
+            return []
+        try:
+            text = decode(data, path).text
+        except SourceError:
+            text = data.decode("utf-8", "replace")
+        return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    def _repairs(self) -> dict[Finding, Repair]:
+        from opscaffold.rules.check import repair_of
+
+        repairs: dict[Finding, Repair] = {}
+        for finding in self.findings:
+            match repair_of(finding):
+                case "safe":
+                    repairs[finding] = "safe"
+                case "unsafe":
+                    repairs[finding] = "unsafe"
+        return repairs
+
+
+def _rule_texts() -> list[RuleText]:
+    from opscaffold.report.sarif import RuleText
+    from opscaffold.rules.selection import everything
+
+    return [RuleText(r.code, r.name, r.severity, r.summary, r.why, r.remedy) for r in everything()]
+
+
+def write_report(text: str, output: Path | None) -> None:
+    """Write a report to a file, or to stdout in UTF-8. Raises WriteError."""
+    from opscaffold.fs.atomic import write_atomically
+
+    # In JSON, the escape of a byte that is no text is the one that JSON has for it.
+    data = text.encode("utf-8", "backslashreplace")
+    if output is not None:
+        write_atomically(output, data)
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        # For programs, UTF-8 whatever the terminal's encoding is.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        sys.stdout.write(data.decode())
