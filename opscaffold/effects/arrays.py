@@ -17,6 +17,19 @@ _VIEWS = frozenset(
 _MAYBE = frozenset({"reshape", "ravel", "ascontiguousarray", "asfortranarray", "require", "real"})
 # Write to their first argument.
 _MUTATING = frozenset({"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis"})
+# Take where to write the result as their second, third or fourth argument.
+_UNARY = frozenset(
+    {"negative", "absolute", "abs", "fabs", "sqrt", "cbrt", "square", "exp", "exp2", "expm1", "log"}
+    | {"log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sinh", "cosh", "arctan", "sign"}
+    | {"rint", "floor", "ceil", "trunc", "reciprocal", "positive", "conj", "conjugate", "invert"}
+    | {"logical_not", "bitwise_not", "deg2rad", "rad2deg"}
+)
+_BINARY = frozenset(
+    {"add", "subtract", "multiply", "divide", "true_divide", "floor_divide", "power", "float_power"}
+    | {"mod", "remainder", "fmod", "maximum", "minimum", "fmax", "fmin", "logical_and", "dot"}
+    | {"logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift"}
+    | {"right_shift", "arctan2", "hypot", "copysign", "matmul", "heaviside", "round", "outer"}
+)
 _SUBMODULES = frozenset({"linalg", "fft", "random"})
 
 _METHOD_VIEWS = frozenset(
@@ -55,6 +68,15 @@ def is_maybe_view(name: str) -> bool:
 def is_mutating(name: str) -> bool:
     """Whether a function writes to its first argument."""
     return name in _MUTATING or name == "shuffle"
+
+
+def out_position(name: str) -> int | None:
+    """Where among its positional arguments a function takes the array to write to."""
+    if name in _UNARY:
+        return 1
+    if name in _BINARY:
+        return 2
+    return 3 if name in {"clip", "cumsum", "cumprod"} else None
 
 
 def is_method_view(name: str) -> bool:

@@ -6,9 +6,9 @@ import ast
 from dataclasses import replace
 
 from opscaffold.effects.calls import Calls
-from opscaffold.effects.expressions import covers_all
+from opscaffold.effects.expressions import covers_all, literal_key
 from opscaffold.effects.trace import Effect, Names, Trace
-from opscaffold.effects.values import UNSEEN, Env, Ref, Value, merged
+from opscaffold.effects.values import UNSEEN, Env, Value, merged
 
 
 class Assignments(Calls):
@@ -46,6 +46,9 @@ class Assignments(Calls):
                 elif target.attr in {"real", "imag"}:
                     self.emit(Effect.WRITE_PART, owner, target, env)
                 local = owner.all_refs() - {UNSEEN}
+                if target.attr == "data" and isinstance(target.value, ast.Name) and value.refs:
+                    env.names[target.value.id] = value.viewed(whole=True)
+                    return
                 self.emit(Effect.OPAQUE if local else Effect.KEEP, value, target, env)
             case ast.Starred():
                 self.bind(target.value, merged([value]), env)
@@ -69,9 +72,30 @@ class Assignments(Calls):
         inside = value.container or items is not None
         for index, element in enumerate(target.elts):
             known = not inside and value.is_tensor
-            separate = replace(value, refs=_separate(value))
-            part = separate.element(index)
+            part = value.element(index)
             self.bind(element, replace(part, null=False if known else None), env)
+
+    def capture(self, pattern: ast.pattern, value: Value, env: Env) -> None:
+        """Bind the names of a pattern that a value fits."""
+        match pattern:
+            case ast.MatchAs(pattern=inner, name=name):
+                if inner is not None:
+                    self.capture(inner, value, env)
+                if name is not None:
+                    env.names[name] = value
+            case ast.MatchSequence(patterns=parts) if (
+                value.items is not None
+                and value.keys is None
+                and len(parts) == len(value.items)
+                and not any(isinstance(part, ast.MatchStar) for part in parts)
+            ):
+                for part, item in zip(parts, value.items, strict=True):
+                    self.capture(part, item, env)
+            case _:
+                for inside in ast.walk(pattern):
+                    name = getattr(inside, "name", None) or getattr(inside, "rest", None)
+                    if isinstance(name, str):
+                        env.names[name] = Value(refs=value.guessed() | {UNSEEN})
 
     def augment(self, node: ast.AugAssign, env: Env) -> None:
         """Follow ``x += y``: in place where x is a tensor."""
@@ -83,23 +107,26 @@ class Assignments(Calls):
                     self.store(name, current, [value], node, env, more=True)
                     return
                 self.read([value], node, env)
+                if isinstance(node.op, ast.MatMult) and not any(r.array for r in current.refs):
+                    # Tensors have no matrix product in place.
+                    self.read([current], node, env)
+                    env.names[name.id] = self.computed(node.value, [current, value])
+                    return
                 self.emit(Effect.UPDATE, current, node, env)
                 if not current.all_refs():
                     env.names[name.id] = self.computed(node.value, [value])
             case ast.Subscript() | ast.Attribute():
                 self.read([value], node, env)
                 owner = self.value(node.target.value, env)
+                if isinstance(node.target, ast.Subscript):
+                    key = literal_key(node.target.slice)
+                    known = None if key is None else owner.at(key)
+                    if known is not None:
+                        self.emit(Effect.UPDATE, known, node, env)
+                        return
                 if isinstance(node.target, ast.Subscript) and _is_key(node.target.slice):
                     owner = replace(owner, refs=owner.guessed(), items=None)
                 self.emit(Effect.UPDATE, owner, node, env)
-
-
-def _separate(value: Value) -> frozenset[Ref]:
-    """The memory of a tuple of tensors: a call that returns several new ones keeps them apart."""
-    return frozenset(
-        replace(r, several=True) if r.exact and r.root.startswith("fresh:") else r
-        for r in value.all_refs()
-    )
 
 
 def _is_key(index: ast.expr) -> bool:

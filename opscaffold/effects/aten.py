@@ -83,6 +83,28 @@ COLLECTIVES = frozenset(
     | {"reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "scatter"}
     | {"all_gather_coalesced", "all_reduce_coalesced", "gather"}
 )
+# Of torch.nn.functional: where among the positional arguments stands ``inplace``.
+INPLACE_POSITION = {
+    "relu": 1,
+    "relu6": 1,
+    "elu": 2,
+    "selu": 1,
+    "celu": 2,
+    "leaky_relu": 2,
+    "rrelu": 4,
+    "silu": 1,
+    "mish": 1,
+    "hardtanh": 3,
+    "hardswish": 1,
+    "hardsigmoid": 1,
+    "threshold": 3,
+    "dropout": 3,
+    "alpha_dropout": 3,
+    "feature_alpha_dropout": 3,
+    "dropout1d": 3,
+    "dropout2d": 3,
+    "dropout3d": 3,
+}
 # Methods named like in-place ones that leave the values alone.
 SETTINGS = frozenset({"requires_grad_", "share_memory_", "retain_grad"})
 # Fields of the tuples that ATen functions return.

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
+from functools import reduce
 
 from opscaffold.contract.kinds import infer_kind
 from opscaffold.contract.model import Kind, ListType, OpContract
 from opscaffold.effects import arrays, aten, terms
-from opscaffold.effects.containers import Containers
-from opscaffold.effects.placement import is_argument, target_device
+from opscaffold.effects.array_calls import ArrayCalls
+from opscaffold.effects.conversions import RETYPING, staying, target_of
 from opscaffold.effects.trace import Effect, FunctionNode, Names
 from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, gathered, join, merged
 
 # Builtins that look at an argument's metadata at most.
-_METADATA_BUILTINS = frozenset({"isinstance", "len", "type", "id", "hasattr", "callable"})
+_METADATA_BUILTINS = frozenset({"isinstance", "len", "type", "id", "hasattr", "callable", "slice"})
 _READING_BUILTINS = frozenset(
     {"int", "float", "bool", "str", "repr", "print", "min", "max", "abs", "round", "any"}
     | {"all", "range", "hash", "format", "divmod", "pow"}
 )
+_RUNNING_BUILTINS = frozenset({"exec", "eval", "locals", "vars"})
+# Functions of torch that give back one tensor for each argument.
+_MANY = frozenset({"broadcast_tensors", "meshgrid"})
 _CONTAINER_BUILTINS = frozenset(
     {"tuple", "list", "set", "dict", "zip", "enumerate", "reversed", "sorted", "iter", "frozenset"}
 )
 
 
-class Calls(Containers):
+class Calls(ArrayCalls):
     """Adds the understanding of calls to the evaluation of expressions."""
 
     def call(self, node: ast.Call, env: Env) -> Value:
@@ -45,7 +49,8 @@ class Calls(Containers):
             return self.builtin_call(node, node.func.id, env)
         if isinstance(node.func, ast.Attribute) and dotted is None:
             return self.method_call(node, node.func, env)
-        return self.opaque_call(node, self.arguments(node, env), env)
+        made = [] if dotted is not None else [self.value(node.func, env)]
+        return self.opaque_call(node, [*made, *self.arguments(node, env)], env)
 
     def project_call(self, node: ast.Call, target: tuple[FunctionNode, Names], env: Env) -> Value:
         """Evaluate a call of a function of the project. Overridden where bodies are followed."""
@@ -95,10 +100,14 @@ class Calls(Containers):
             self.emit(Effect.UPDATE, first, node, env)
             return ANYTHING
         initialises = parts[:3] == ["torch", "nn", "init"] and name.endswith("_")
-        inplace = next((k for k in node.keywords if k.arg == "inplace"), None)
-        if inplace is not None and self.value(inplace.value, env).truth is not False:
+        if any(k.arg is None for k in node.keywords):
+            # An out= may be among what is unpacked here.
+            return self.opaque_call(node, values, env)
+        inplace = _inplace_argument(node, name, functional=parts[1:3] == ["nn", "functional"])
+        asked = None if inplace is None else self.truth(inplace, env)
+        if inplace is not None and asked is not False:
             self.read(values[1:], node, env)
-            if self.value(inplace.value, env).truth is True:
+            if asked is True:
                 return self.mutate(node, name, first, env)
             left = env.mutated
             result = join(self.mutate(node, name, first, env), self.new(node))
@@ -132,12 +141,16 @@ class Calls(Containers):
             refs = frozenset[str]().union(*(v.roots for v in values))
             guessed = frozenset({UNSEEN}).union(*(v.guessed() for v in values))
             return Value(refs=guessed if refs else frozenset())
+        if name in _MANY and node.args and not any(isinstance(a, ast.Starred) for a in node.args):
+            return Value(null=False, items=tuple(self.view_of(v, name) for v in values))
         if name == "einsum":
             return self.new(node) if len(values) > 2 else self.view_of(values[-1], name)
         if not aten.is_view(name):
             return self.new(node, several=aten.returns_several(name))
         if not values:
             return ANYTHING
+        if name == "asarray" and _copies(node):
+            return self.new(node)
         if name in {"as_tensor", "asarray"} and values[0].refs:
             # An array lends its memory unless another dtype or device is asked for.
             array = all(r.array for r in values[0].refs)
@@ -145,39 +158,6 @@ class Calls(Containers):
             return replace(viewed, refs=frozenset(replace(r, array=False) for r in viewed.refs))
         base = merged(values) if name in aten.VIEWS_OF_ALL else values[0]
         return self.view_of(base, name)
-
-    def numpy_call(self, node: ast.Call, name: str, env: Env) -> Value:
-        """Evaluate a call of a numpy function."""
-        out = next((k for k in node.keywords if k.arg == "out"), None)
-        values = [self.value(a, env) for a in node.args]
-        values += [self.value(k.value, env) for k in node.keywords if k is not out]
-        if arrays.is_mutating(name) and values:
-            self.read(values[1:], node, env)
-            self.emit(Effect.UPDATE, values[0], node, env)
-            return Value(null=True)
-        self.read(values, node, env)
-        copies = {"array": True, "nan_to_num": True}
-        if name in copies:
-            copy = next((k.value for k in node.keywords if k.arg == "copy"), None)
-            if copy is None or not (isinstance(copy, ast.Constant) and copy.value is False):
-                return _array(self.new(node))
-        elif not arrays.is_view(name):
-            new = _array(self.new(node))
-            return new if out is None else self.write_out(node, out.value, new, env)
-        if not values:
-            return ANYTHING
-        viewed = values[0].viewed(perhaps=arrays.is_maybe_view(name), hidden=True)
-        return _array(viewed)
-
-    def write_out(self, node: ast.Call, expr: ast.expr, new: Value, env: Env) -> Value:
-        """The effect and result of an ``out=`` argument, which may be None."""
-        target = self.value(expr, env)
-        if target.null is True:
-            self.trace.absent_outs.add(expr)
-            return new
-        for part in target.items or (target,):
-            self.emit(Effect.WRITE, part, node, env)
-        return target if target.null is False else join(target, new)
 
     def mutate(self, node: ast.Call, name: str, receiver: Value, env: Env) -> Value:
         """The effect and result of an in-place method or function."""
@@ -196,6 +176,8 @@ class Calls(Containers):
             perhaps=name in aten.MAYBE_VIEWS,
             hidden=name in aten.HIDDEN_VIEWS,
         )
+        if name in RETYPING:
+            viewed = replace(viewed, refs=frozenset(replace(r, dtype="") for r in viewed.refs))
         several = name in aten.PARTS
         array = name in aten.ARRAYS
         if not several and not array and not any(r.array for r in viewed.refs):
@@ -244,6 +226,14 @@ class Calls(Containers):
             return self.allocated(node, name)
         if name in aten.SETTINGS:
             return receiver
+        if any(k.arg is None for k in node.keywords):
+            return self.opaque_call(node, [receiver, *values], env)
+        if name == "set_" and values and isinstance(node.func, ast.Attribute):
+            self.emit(Effect.RESHAPE, receiver, node, env)
+            shared = values[0].viewed()
+            if isinstance(node.func.value, ast.Name):
+                env.names[node.func.value.id] = shared
+            return shared
         if aten.is_inplace(name):
             self.read(values, node, env)
             return self.mutate(node, name, receiver, env)
@@ -259,47 +249,39 @@ class Calls(Containers):
         new = self.new(node, several=aten.returns_several(name))
         return new if out is None else self.write_out(node, out.value, new, env)
 
-    def array_method(
-        self, node: ast.Call, name: str, receiver: Value, values: list[Value], env: Env
-    ) -> Value:
-        """Evaluate a method of a numpy array."""
-        self.read(values, node, env)
-        if name in arrays.METADATA:
-            return SCALAR
-        if arrays.is_method_mutating(name):
-            self.emit(Effect.UPDATE, receiver, node, env)
-            return Value(null=True)
-        if arrays.is_method_view(name):
-            return receiver.viewed(perhaps=arrays.is_maybe_view(name))
-        if name == "astype" and any(k.arg == "copy" for k in node.keywords):
-            return receiver.viewed(perhaps=True)
-        self.read([receiver], node, env)
-        out = next((k for k in node.keywords if k.arg == "out"), None)
-        new = _array(self.new(node))
-        return new if out is None else self.write_out(node, out.value, new, env)
-
     def maybe_view(self, node: ast.Call, name: str, receiver: Value) -> Value:
         """A view, unless the call forbids one (``to(..., copy=True)``)."""
-        copy = next((k.value for k in node.keywords if k.arg == "copy"), None)
-        if name == "to" and copy is None and node.args and _is_true(node.args[-1]):
-            # The last of to(dtype, non_blocking, copy) or to(device, dtype, non_blocking, copy).
-            copy = node.args[-1] if len(node.args) >= 3 else None
-        if name == "to" and copy is not None and _is_true(copy):
+        last = node.args[-1] if len(node.args) >= 3 else None
+        # The last of to(dtype, non_blocking, copy) or to(device, dtype, non_blocking, copy).
+        if name == "to" and (_copies(node) or (last is not None and _is_true(last))):
             return self.new(node)
         if name == "type" and not node.args and not node.keywords:
             return SCALAR
-        device = target_device(node, name, self.names)
-        if device is None or not self.devices or device in self.devices:
+        plain = name == "contiguous" and not node.args and not node.keywords
+        if plain and self.assumed.get(f"{receiver.term}.is_contiguous()") is False:
+            return self.new(node)
+        if receiver.items is not None:
             return self.view_of(receiver, name)
-        moved = replace(receiver, refs=frozenset(r for r in receiver.refs if not is_argument(r)))
-        if moved.refs == receiver.refs or receiver.items is not None:
-            return self.view_of(receiver, name)
+        kept = staying(receiver, target_of(node, name, self.names), self.devices, self.assumed)
+        if len(kept.refs) == len(receiver.refs):
+            return self.view_of(kept, name)
         copied = self.new(node)
-        return join(self.view_of(moved, name), copied) if moved.refs else copied
+        return join(self.view_of(kept, name), copied) if kept.refs else copied
 
     def builtin_call(self, node: ast.Call, name: str, env: Env) -> Value:
         """Evaluate a call of a plain name that no definition in the project explains."""
         values = self.arguments(node, env)
+        if name in env.names:
+            # A function out of sight may hold what it was made of: a bound method, a closure.
+            return self.opaque_call(node, [env.names[name], *values], env)
+        if name in _RUNNING_BUILTINS:
+            for local in list(env.names.values()):
+                self.emit(Effect.OPAQUE, local, node, env)
+            return ANYTHING
+        if name in {"min", "max"} and any(v.all_refs() for v in values):
+            self.read(values, node, env)
+            chosen = [v.element() for v in values] if len(node.args) == 1 else values
+            return reduce(join, chosen[: len(node.args)])
         if name in _METADATA_BUILTINS:
             return replace(SCALAR, term=terms.of_parts(name, values))
         if name in _READING_BUILTINS:
@@ -320,10 +302,6 @@ class Calls(Containers):
         return self.opaque_call(node, values, env)
 
 
-def _array(value: Value) -> Value:
-    return replace(value, refs=frozenset(replace(r, array=True) for r in value.refs))
-
-
 def _unimported(expr: ast.expr, env: Env) -> str | None:
     """The dotted name below ``torch``, for an example that leaves its import to the reader."""
     parts: list[str] = []
@@ -333,6 +311,17 @@ def _unimported(expr: ast.expr, env: Env) -> str | None:
     if not parts or not isinstance(expr, ast.Name) or expr.id != "torch" or "torch" in env.names:
         return None
     return ".".join(["torch", *reversed(parts)])
+
+
+def _copies(node: ast.Call) -> bool:
+    return any(k.arg == "copy" and _is_true(k.value) for k in node.keywords)
+
+
+def _inplace_argument(node: ast.Call, name: str, *, functional: bool) -> ast.expr | None:
+    place = aten.INPLACE_POSITION.get(name) if functional else None
+    if place is not None and len(node.args) > place:
+        return node.args[place]
+    return next((k.value for k in node.keywords if k.arg == "inplace"), None)
 
 
 def _is_true(expr: ast.expr) -> bool:

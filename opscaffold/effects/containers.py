@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from opscaffold.effects.expressions import Expressions
+from opscaffold.effects.expressions import Expressions, literal_key
 from opscaffold.effects.trace import Effect
 from opscaffold.effects.values import Env, Value, gathered, merged
 
@@ -18,7 +18,12 @@ _LISTING = frozenset({"items", "values", "keys", "copy"})
 
 
 class Containers(Expressions):
-    """Adds the understanding of containers to the evaluation of expressions."""
+    """Adds the understanding of containers to the evaluation of expressions.
+
+    ``each_round`` are the calls that every round of the loop around them comes to.
+    """
+
+    each_round: frozenset[ast.AST] = frozenset()
 
     def container_call(
         self, node: ast.Call, func: ast.Attribute, receiver: Value, env: Env
@@ -40,6 +45,16 @@ class Containers(Expressions):
                 # What is taken out is not kept for the next call.
                 return Value(refs=found.guessed())
             return replace(found, null=None)
+        if func.attr == "clear":
+            if isinstance(func.value, ast.Name) and not is_lasting(receiver):
+                keys = None if receiver.keys is None else ()
+                env.names[func.value.id] = Value(False, items=(), container=True, keys=keys)
+            return Value(null=True, truth=False)
+        if func.attr == "get" and receiver.keys is not None and len(node.args) == 1:
+            key = node.args[0]
+            known = receiver.at(key.value) if isinstance(key, ast.Constant) else None
+            if known is not None:
+                return known
         if func.attr in _LISTING:
             return replace(gathered([receiver.element()]), container=True)
         return None
@@ -60,13 +75,32 @@ class Containers(Expressions):
                 self.emit(Effect.KEEP, value, node, env)
         if not isinstance(owner, ast.Name) or is_lasting(holder):
             return
+        if isinstance(node, ast.Subscript) and len(values) == 1:
+            key = literal_key(node.slice)
+            changed = None if key is None else holder.with_element(key, values[0])
+            if changed is not None:
+                env.names[owner.id] = changed
+                return
         appends = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "append"
+        if node in self.each_round:
+            values = [_repeated(value, self.trace.repeated) for value in values]
         if appends and holder.items is not None and len(values) == 1:
             env.names[owner.id] = replace(holder, items=(*holder.items, values[0]), container=True)
         elif more:
             env.names[owner.id] = merged([holder, *values])
         else:
             env.names[owner.id] = merged([holder], values)
+
+
+def _repeated(value: Value, anew: set[str]) -> Value:
+    """A value that is put into a container round by round; ``anew`` is made in each round."""
+    same = frozenset(
+        replace(r, exact=False, whole=False, several=True)
+        if r.root.startswith("fresh:") and r.root not in anew
+        else r
+        for r in value.refs
+    )
+    return replace(value, refs=same)
 
 
 def is_lasting(value: Value) -> bool:

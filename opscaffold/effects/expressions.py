@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from opscaffold.effects import aten, terms
+from opscaffold.effects import arrays, aten, terms
 from opscaffold.effects.conditions import Conditions
-from opscaffold.effects.placement import stands_on
+from opscaffold.effects.conversions import RETYPING, stands_on
 from opscaffold.effects.trace import Effect
 from opscaffold.effects.values import (
     ANYTHING,
@@ -20,6 +20,8 @@ from opscaffold.effects.values import (
     join,
     merged,
 )
+
+_DISPLAYED = 16  # elements of a repeated display that are told apart
 
 
 class Expressions(Conditions):
@@ -89,6 +91,14 @@ class Expressions(Conditions):
                 return SCALAR
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self.comprehension(expr, env)
+            case ast.Dict(keys=[*keys], values=[*held]) if all(
+                isinstance(key, ast.Constant) for key in keys
+            ):
+                names = tuple(literal_key(key) for key in keys if key is not None)
+                if len(set(names)) == len(names) == len(held):
+                    items = tuple(self.value(e, env) for e in held)
+                    return Value(null=False, items=items, container=True, keys=names)
+                return gathered(self.value(e, env) for e in held)
             case ast.Dict() | ast.Set():
                 return gathered(self.value(e, env) for e in _operands(expr))
             case ast.Slice():
@@ -106,6 +116,10 @@ class Expressions(Conditions):
         """The result of an operator: lists are joined, numbers and tensors make new ones."""
         left, right = self.value(expr.left, env), self.value(expr.right, env)
         lists = [v for v in (left, right) if v.container or v.items is not None]
+        times = literal_key(expr.right)
+        held = left.items if isinstance(expr.op, ast.Mult) and left.keys is None else None
+        if held is not None and isinstance(times, int) and times * len(held) <= _DISPLAYED:
+            return replace(left, items=held * times, term=None)
         if lists and isinstance(expr.op, ast.Add | ast.Mult):
             if len(lists) == 2 and left.items is not None and right.items is not None:
                 return Value(False, items=left.items + right.items, container=left.container)
@@ -139,6 +153,11 @@ class Expressions(Conditions):
             truth = stands_on(owner, expr.attr, self.devices)
             nullable = expr.attr in aten.NULLABLE_ATTRIBUTES
             return Value(null=None if nullable else null, truth=truth, term=term)
+        arrays_only = all(r.array for r in owner.refs)
+        if arrays_only and owner.refs and expr.attr in arrays.VIEW_ATTRIBUTES:
+            return owner.viewed()
+        if expr.attr in RETYPING:
+            owner = replace(owner, refs=frozenset(replace(r, dtype="") for r in owner.refs))
         if expr.attr in aten.VIEW_ATTRIBUTES:
             return replace(owner.viewed(whole=expr.attr in aten.WHOLE_VIEWS), null=null)
         if expr.attr in aten.FIELDS and all(r.several for r in owner.refs):
@@ -149,15 +168,21 @@ class Expressions(Conditions):
         """Evaluate an index or a slice: basic ones are views, all others copies or unknown."""
         owner, index = self.value(expr.value, env), self.value(expr.slice, env)
         position = _literal_index(expr.slice)
-        count = len(owner.items or ())
-        if owner.items is not None and position is not None and -count <= position < count:
-            return owner.items[position]
+        key = literal_key(expr.slice)
+        known = None if key is None else owner.at(key)
+        if known is not None:
+            return known
         if not owner.all_refs():
-            known = not owner.container and position is not None and owner.term is not None
-            return Value(term=f"{owner.term}[{position}]" if known else None)
+            named = not owner.container and position is not None and owner.term is not None
+            return Value(term=f"{owner.term}[{position}]" if named else None)
         if owner.container and isinstance(expr.slice, ast.Slice):
             return merged([owner])
         inside = owner.container or owner.items is not None
+        if inside and key is not None and len(owner.roots) > 1:
+            # Which of the elements that is cannot be told.
+            return Value(refs=owner.guessed() | {UNSEEN})
+        if not inside and _is_point(expr.slice):
+            return owner.element()
         if not inside and _gathers(expr.slice, index):
             # Indexing by a tensor or a list gathers into a new tensor.
             self.read([owner, index], expr, env)
@@ -272,6 +297,25 @@ def _literal_index(index: ast.expr) -> int | None:
         return None if inner is None else -inner
     value = index.value if isinstance(index, ast.Constant) else None
     return value if isinstance(value, int) else None
+
+
+def literal_key(index: ast.expr) -> int | str | None:
+    """A literal index or key of a list or dict, None for anything else."""
+    number = _literal_index(index)
+    if number is not None:
+        return number
+    value = index.value if isinstance(index, ast.Constant) else None
+    return value if isinstance(value, str) else None
+
+
+def _is_point(index: ast.expr) -> bool:
+    """Whether an index is a tensor without dimensions, which counts as a number."""
+    match index:
+        case ast.Call(func=ast.Attribute(attr="argmax" | "argmin"), args=[], keywords=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="tensor"), args=[ast.Constant() | ast.Name(), *_]):
+            return True
+    return False
 
 
 def _gathers(index: ast.expr, value: Value) -> bool:

@@ -9,7 +9,13 @@ from typing import Any
 
 from opscaffold.effects.assignments import Assignments
 from opscaffold.effects.expressions import bind_all
-from opscaffold.effects.helpers import as_kept, decoration, defaults_of, lets_through
+from opscaffold.effects.helpers import (
+    as_kept,
+    decoration,
+    defaults_of,
+    lets_through,
+    plain_calls,
+)
 from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import (
     ANYTHING,
@@ -153,11 +159,13 @@ class Follower(Assignments):
         """Follow a loop body until its environment is stable; it may run no time at all."""
         self.leaving.append([])
         self.looping += 1
+        outer = self.each_round
         current: Env | None = env
         for _ in range(_ROUNDS):
             if current is None:
                 break
             scope = current.copy()
+            self.each_round = plain_calls(node)
             if isinstance(node, ast.While):
                 self.truth(node.test, scope)
                 scope = self.narrow(node.test, scope, True)
@@ -175,6 +183,7 @@ class Follower(Assignments):
                 if current is not None and name in current.names:
                     current.names[name] = join(current.names[name], ANYTHING)
         self.looping -= 1
+        self.each_round = outer
         for left in self.leaving.pop():
             current = join_envs(current, left)
         return self.block(node.orelse, current)
@@ -233,10 +242,7 @@ class Follower(Assignments):
             if answer is False:
                 continue
             scope = env.copy()
-            for part in ast.walk(case.pattern):
-                name = getattr(part, "name", None) or getattr(part, "rest", None)
-                if isinstance(name, str):
-                    scope.names[name] = ANYTHING
+            self.capture(case.pattern, subject, scope)
             if case.guard is not None:
                 self.truth(case.guard, scope)
             end = join_envs(end, self.block(case.body, scope))

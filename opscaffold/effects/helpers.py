@@ -59,6 +59,13 @@ def decoration(function: FunctionNode, names: Names) -> bool | None:
     return cached
 
 
+def plain_calls(loop: ast.For | ast.AsyncFor | ast.While) -> frozenset[ast.AST]:
+    """The calls that stand as statements of a loop that every round runs as a whole."""
+    if any(isinstance(n, ast.Break | ast.Continue | ast.Return) for n in ast.walk(loop)):
+        return frozenset()
+    return frozenset(s.value for s in loop.body if isinstance(s, ast.Expr))
+
+
 def defaults_of(spec: ast.arguments) -> dict[str, ast.expr]:
     """The defaults of a function, by parameter."""
     positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]

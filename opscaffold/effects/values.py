@@ -18,7 +18,8 @@ class Ref:
     its own, where PyTorch's alias check does not look. ``guess`` says that nothing in sight
     makes it so: code out of sight was given the memory, and may have returned it. ``array``
     marks a numpy array, ``several`` a tuple of tensors: of separate ones where it is exact, of
-    views of one memory where not.
+    views of one memory where not. ``dtype`` says that it is this memory only where that has this
+    dtype, and a copy otherwise.
     """
 
     root: str
@@ -29,6 +30,7 @@ class Ref:
     guess: bool = False
     array: bool = False
     several: bool = False
+    dtype: str = ""
 
 
 UNSEEN = Ref("?")
@@ -40,9 +42,9 @@ class Value:
 
     ``null`` is True for None, False for anything else, None where that is not known; ``truth``
     likewise for truthiness. ``refs`` is empty for what holds no tensor memory. ``items`` keeps
-    the elements of a tuple or list display. ``container`` says that it is a list, a dict or the
-    like, whose elements stand on ``refs``. ``term`` names the value where tests of it, and of
-    what is computed of it, must come out alike.
+    the elements of a tuple, list or dict display, ``keys`` the keys of a dict. ``container`` says
+    that it is a list, a dict or the like, whose elements stand on ``refs``. ``term`` names the
+    value where tests of it, and of what is computed of it, must come out alike.
     """
 
     null: bool | None = None
@@ -51,6 +53,7 @@ class Value:
     items: tuple[Value, ...] | None = None
     container: bool = False
     term: str | None = None
+    keys: tuple[object, ...] | None = None
 
     @property
     def roots(self) -> frozenset[str]:
@@ -91,6 +94,30 @@ class Value:
     def parts(self) -> list[tuple[int | None, Value]]:
         """The elements of a display with their places; else the value itself."""
         return [(None, self)] if self.items is None else list(enumerate(self.items))
+
+    def at(self, key: object) -> Value | None:
+        """The element of a display at a literal index or key, where that is there."""
+        if self.items is None:
+            return None
+        if self.keys is not None:
+            return self.items[self.keys.index(key)] if key in self.keys else None
+        within = isinstance(key, int) and -len(self.items) <= key < len(self.items)
+        return self.items[key] if within and isinstance(key, int) else None
+
+    def with_element(self, key: object, value: Value) -> Value | None:
+        """This display with one element replaced, or added to a dict; None where not known."""
+        if self.items is None or not self.container:
+            return None
+        items = list(self.items)
+        if self.keys is not None:
+            if key in self.keys:
+                items[self.keys.index(key)] = value
+                return replace(self, items=tuple(items))
+            return replace(self, items=(*items, value), keys=(*self.keys, key))
+        if not isinstance(key, int) or not -len(items) <= key < len(items):
+            return None
+        items[key] = value
+        return replace(self, items=tuple(items))
 
     def leaves(self) -> list[Value]:
         """The values that no display holds in turn, in order."""
@@ -174,7 +201,8 @@ def join(left: Value, right: Value) -> Value:
         return left
     items: tuple[Value, ...] | None = None
     refs = left.refs | right.refs
-    if left.items and right.items and len(left.items) == len(right.items):
+    same = left.keys == right.keys
+    if same and left.items and right.items and len(left.items) == len(right.items):
         items = tuple(join(a, b) for a, b in zip(left.items, right.items, strict=True))
     else:
         refs = left.all_refs() | right.all_refs()
@@ -185,6 +213,7 @@ def join(left: Value, right: Value) -> Value:
         items=items,
         container=left.container or right.container,
         term=left.term if left.term == right.term else None,
+        keys=None if items is None else left.keys,
     )
 
 

@@ -27,7 +27,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     for name, use in uses.items():
         if is_side_output(use):
             continue
-        obstacle = obstacle_to_split(facts.kernel, use, uses)
+        obstacle = obstacle_to_split(facts.kernel, use, uses, _declared(facts.op))
         message = _message(facts.op, use)
         yield RULE.finding(
             facts.module,
@@ -38,6 +38,11 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             evidence=[position(facts.module, e.node) for e in use.written[:5]],
             intent=None if obstacle else SplitMaybeOut(facts.op.qualname, name),
         )
+
+
+def _declared(op: Op) -> frozenset[str]:
+    mutates = op.definition.mutates
+    return frozenset(mutates if isinstance(mutates, tuple) else ())
 
 
 def _message(op: Op, use: BufferUse) -> str:

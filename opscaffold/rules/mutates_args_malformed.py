@@ -12,6 +12,7 @@ from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import signature_of, written_value
 from opscaffold.rules.declared import UNKNOWN
+from opscaffold.rules.proven import mutates_intent, proven
 from opscaffold.source.model import Module
 
 _REFUSED = "the definition raises, and the module cannot be imported"
@@ -20,10 +21,10 @@ _REFUSED = "the definition raises, and the module cannot be imported"
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report a bare string, and each name that is no parameter or no tensor."""
     definition = facts.op.definition
-    written = written_value(facts.project, definition, "mutates_args")
-    if written is None or definition.function is None:
+    found = written_value(facts.project, definition, "mutates_args")
+    if found is None or definition.function is None:
         return
-    module, node = written
+    module, node = found
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         if node.value != UNKNOWN:
             yield _finding(
@@ -70,7 +71,33 @@ def _named(facts: OpFacts, module: Module, node: ast.AST, name: str) -> Iterator
 
 
 def _finding(facts: OpFacts, module: Module, node: ast.AST, message: str, remedy: str) -> Finding:
-    return RULE.finding(module, node, message, op=facts.op.qualname, remedy=remedy)
+    meant = meant_names(facts)
+    return RULE.finding(
+        module,
+        node,
+        message,
+        op=facts.op.qualname,
+        remedy=remedy,
+        intent=None if meant is None else mutates_intent(facts, meant),
+    )
+
+
+def meant_names(facts: OpFacts) -> frozenset[str] | None:
+    """What a value that PyTorch refuses was to say; None where that cannot be told.
+
+    A string stands for the tensor parameters that it names. Of names that are wrong the kernel
+    tells which were meant, where all of it is in sight.
+    """
+    found = written_value(facts.project, facts.op.definition, "mutates_args")
+    contract = signature_of(facts.project, facts.op)
+    if found is None or contract is None:
+        return None
+    _, node = found
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        words = frozenset(node.value.replace(",", " ").split())
+        tensors = {p.name for p in contract.parameters if p.is_tensor_like}
+        return words if words <= tensors else None
+    return proven(facts)
 
 
 _OP = """\
@@ -86,6 +113,7 @@ RULE = Rule(
     why="PyTorch refuses the op when it is defined, so that the module cannot be imported at all. "
     'A pair of parentheses is no tuple: `("x")` is the string "x".',
     remedy="write a tuple of the names of tensor parameters",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

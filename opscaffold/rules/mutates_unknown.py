@@ -11,6 +11,7 @@ from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import UNKNOWN
 from opscaffold.rules.kernels import all_in_sight, kernels_of
+from opscaffold.rules.proven import in_order, mutates_intent, proven
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -21,8 +22,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     kernels = kernels_of(facts)
     written = {k.declared.get(n, n) for k in kernels for n in k.effects.mutations}
     opaque = {k.declared.get(n, n) for k in kernels for n in k.effects.opaque} - written
-    order = [a.name for a in facts.arguments]
-    names = sorted(written, key=lambda n: (order.index(n) if n in order else len(order), n))
+    names = in_order(facts, written)
     inferred = f"({', '.join(map(repr, names))}{',' if len(names) == 1 else ''})"
     if not all_in_sight(facts):
         remedy = "list the arguments that the kernel writes to"
@@ -31,6 +31,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         remedy = f"mutates_args={inferred} is what is in sight; {rest} goes to code out of sight"
     else:
         remedy = f"write mutates_args={inferred}"
+    sure = proven(facts)
     yield RULE.finding(
         definition.module,
         definition.call or definition.statement,
@@ -39,6 +40,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         "one of them raises",
         op=facts.op.qualname,
         remedy=remedy,
+        intent=None if sure is None else mutates_intent(facts, sure),
     )
 
 
@@ -56,6 +58,7 @@ RULE = Rule(
     "each call bumps the version of tensors that it only reads, so that an unrelated backward "
     "pass raises, and compiled code copies arguments around the call.",
     remedy="list what the kernel writes to",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

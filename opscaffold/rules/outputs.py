@@ -40,8 +40,12 @@ def obstacle_to_split(
     function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
     use: BufferUse,
     uses: dict[str, BufferUse],
+    declared: frozenset[str] = frozenset(),
 ) -> Obstacle | None:
-    """What keeps a kernel from being split, or None where its halves are sound."""
+    """What keeps a kernel from being split, or None where its halves are sound.
+
+    ``declared`` are the arguments that the op says it mutates: both halves may go on doing so.
+    """
     name = use.argument.name
     if use.argument.is_list:
         return Obstacle(
@@ -56,13 +60,15 @@ def obstacle_to_split(
             f"{others} may be omitted independently of `{name}`",
             "write one functional op, and one out= op that takes all the buffers",
         )
-    return _obstacle_in_body(function, use) or _obstacle_in_memory(function, use)
+    return _obstacle_in_body(function, use) or _obstacle_in_memory(function, use, declared)
 
 
 def _obstacle_in_body(function: ast.AST, use: BufferUse) -> Obstacle | None:
     name = use.argument.name
     match use.handed:
         case Handed.BUFFER:
+            return None
+        case Handed.OTHER if use.written and is_dummy(use):
             return None
         case Handed.UNSEEN:
             call = next((e.node for e in use.looks if e.effect is Effect.OPAQUE), function)
@@ -92,7 +98,9 @@ def _obstacle_in_body(function: ast.AST, use: BufferUse) -> Obstacle | None:
     )
 
 
-def _obstacle_in_memory(function: ast.AST, use: BufferUse) -> Obstacle | None:
+def _obstacle_in_memory(
+    function: ast.AST, use: BufferUse, declared: frozenset[str]
+) -> Obstacle | None:
     name = use.argument.name
     if use.looks:
         event = use.looks[0]
@@ -108,14 +116,15 @@ def _obstacle_in_memory(function: ast.AST, use: BufferUse) -> Obstacle | None:
             f"it changes the shape or storage of `{name}`",
             f"require a `{name}` of the right shape",
         )
-    others = use.other_mutations()
-    if others:
-        mutated = others[0].root.removeprefix("param:")
+    for event in use.other_mutations():
+        mutated = event.root.removeprefix("param:")
+        if mutated in declared:
+            continue
         return Obstacle(
-            others[0].node,
-            f"it also mutates `{mutated}`, so neither half is functional or out=",
-            f"write one op that mutates `{mutated}` and returns a fresh tensor, and one that "
-            f"mutates `{mutated}` and `{name}` and returns nothing",
+            event.node,
+            f"it also mutates `{mutated}`, and does not say so",
+            f"declare that, and write one op that mutates `{mutated}` and returns a fresh tensor, "
+            f"and one that mutates `{mutated}` and `{name}` and returns nothing",
         )
     if not use.fresh_when_omitted:
         return Obstacle(
@@ -130,6 +139,25 @@ def _obstacle_in_memory(function: ast.AST, use: BufferUse) -> Obstacle | None:
             f"write a functional op, and a mutable op that updates `{name}` and returns nothing",
         )
     return None
+
+
+def is_dummy(use: BufferUse) -> bool:
+    """Whether, given the buffer, the kernel returns an empty tensor that says nothing."""
+    values = [r.node.value for r in use.given.returns if r.node is not None]
+    return bool(values) and all(v is not None and _is_empty(v) for v in values)
+
+
+def _is_empty(value: ast.expr) -> bool:
+    """``out.new_empty(0)``, ``torch.empty((0,), ...)`` and the like."""
+    if not isinstance(value, ast.Call) or not value.args:
+        return False
+    func = value.func
+    name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+    size = value.args[0]
+    if isinstance(size, ast.Tuple | ast.List) and len(size.elts) == 1:
+        size = size.elts[0]
+    zero = isinstance(size, ast.Constant) and size.value == 0
+    return zero and name in {"new_empty", "new_zeros", "empty", "zeros"}
 
 
 def _is_delegated(op: Op, use: BufferUse) -> bool:

@@ -7,40 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opscaffold.effects.trace import MUTATIONS, Effect
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import mutated_by, tags
-from opscaffold.rules.kernels import Kernel, all_in_sight, kernels_of
-from opscaffold.rules.outputs import outputs_of
-
-_MAY_WRITE = MUTATIONS | {Effect.OPAQUE, Effect.KEEP}
+from opscaffold.rules.kernels import kernels_of
+from opscaffold.rules.proven import mutates_intent, only_read
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report each argument that no kernel writes to, where every use of it is in sight."""
     declared = mutated_by(facts)
-    if not declared or tags(facts) != frozenset() or not all_in_sight(facts):
+    if not declared or tags(facts) != frozenset():
         return
-    kernels = kernels_of(facts)
-    for name in sorted(declared - outputs_of(facts).keys()):
-        if all(_only_reads(kernel, name) for kernel in kernels):
-            yield RULE.finding(
-                facts.module,
-                facts.parameter(kernels[0].own_name(name) or name),
-                f"`{name}` is declared as mutated, and the kernel only reads it: its version is "
-                "bumped at every call, so that a backward pass that saved it raises, and the op "
-                "can have no autograd",
-                op=facts.op.qualname,
-                remedy=f'take "{name}" out of what the op declares to mutate',
-            )
-
-
-def _only_reads(kernel: Kernel, name: str) -> bool:
-    own = kernel.own_name(name)
-    if own is None or all(a.name != own or not a.tensor for a in kernel.arguments):
-        return False
-    return not any(e.effect in _MAY_WRITE for e in kernel.effects.trace.on(f"param:{own}"))
+    needless = only_read(facts)
+    for name in sorted(needless):
+        own = kernels_of(facts)[0].own_name(name)
+        yield RULE.finding(
+            facts.module,
+            facts.parameter(own or name),
+            f"`{name}` is declared as mutated, and the kernel only reads it: its version is "
+            "bumped at every call, so that a backward pass that saved it raises, and the op "
+            "can have no autograd",
+            op=facts.op.qualname,
+            remedy=f'take "{name}" out of what the op declares to mutate',
+            intent=mutates_intent(facts, declared - needless),
+        )
 
 
 _OP = """\
@@ -57,6 +48,7 @@ RULE = Rule(
     "saved the argument raises. The op counts as mutable, so that it can register no autograd, "
     "and compiled code copies what it need not copy. No test finds it.",
     remedy="take the argument out of mutates_args",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

@@ -13,6 +13,7 @@ from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.declared import maybe_outs, mutated_by, tag_problem
 from opscaffold.rules.kernels import kernels_of
+from opscaffold.rules.proven import mutates_intent, written
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -37,6 +38,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                 op=facts.op.qualname,
                 remedy=_remedy(facts, name),
                 evidence=[position(kernel.module, node) for node in events[1:6]],
+                intent=mutates_intent(facts, declared | written(facts)),
             )
 
 
@@ -69,6 +71,7 @@ RULE = Rule(
     "or the call dropped. Autograd does not see that a saved tensor changed. Of opcheck's tests "
     "only one finds it, and only on inputs that reach the write.",
     remedy="add the argument to mutates_args, or write to a copy",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

@@ -1,0 +1,119 @@
+"""Conversions of dtype and device: when ``to()``, ``cpu()``, ``float()`` and the like surely copy.
+
+They hand back the very tensor where it has the dtype and stands on the device that is asked for.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from opscaffold.effects.trace import Names
+from opscaffold.effects.values import UNSEEN, Ref, Value
+
+_DEVICE_METHODS = frozenset({"cpu", "cuda", "xpu"})
+_DTYPE_METHODS = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+}
+_DTYPES = frozenset(_DTYPE_METHODS.values()) | {
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "uint16",
+    "uint32",
+    "uint64",
+}
+# Views of another dtype than their base.
+RETYPING = frozenset({"view", "view_as_real", "view_as_complex", "real", "imag"})
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a conversion asks for, as far as it is written out."""
+
+    device: str | None = None
+    dtype: str | None = None
+
+
+def target_of(node: ast.Call, method: str, names: Names) -> Target:
+    """The device type and dtype that a call of a method converts to."""
+    if method in _DEVICE_METHODS:
+        return Target(device=method)
+    if method in _DTYPE_METHODS:
+        return Target(dtype=_DTYPE_METHODS[method])
+    if method not in {"to", "type"}:
+        return Target()
+    given = {k.arg: k.value for k in node.keywords}
+    device = _device_type(given.get("device"), names)
+    dtype = dtype_of(given.get("dtype"), names)
+    for arg in node.args[:2]:
+        device = device or _device_type(arg, names)
+        dtype = dtype or dtype_of(arg, names)
+    return Target(device if method == "to" else None, dtype)
+
+
+def _device_type(expr: ast.expr | None, names: Names) -> str | None:
+    match expr:
+        case ast.Constant(value=str(text)):
+            return text.partition(":")[0]
+        case ast.Call(func=func, args=[first, *_]) if names.dotted(func) == "torch.device":
+            return _device_type(first, names)
+    return None
+
+
+def dtype_of(expr: ast.expr | None, names: Names) -> str | None:
+    """The dtype that an expression names (``torch.half``), or None."""
+    dotted = None if expr is None else names.dotted(expr)
+    if dotted is None or not dotted.startswith("torch."):
+        return None
+    name = dotted.removeprefix("torch.")
+    name = _DTYPE_METHODS.get(name, name)
+    return name if name in _DTYPES else None
+
+
+def staying(
+    value: Value, target: Target, devices: frozenset[str], assumed: Mapping[str, bool]
+) -> Value:
+    """What of a value's memory a conversion may hand back; the rest is surely copied.
+
+    ``devices`` are the types of device that arguments stand on, empty where not known;
+    ``assumed`` gives the outcome of tests by their terms.
+    """
+    moved = target.device is not None and devices and target.device not in devices
+    other = assumed.get(f"{value.term}.dtype == =torch.{target.dtype}") is False
+    kept = set()
+    for ref in value.refs:
+        cast = target.dtype is not None and ref.dtype not in {"", target.dtype}
+        if ref == UNSEEN or not (other or cast or (moved and is_argument(ref))):
+            kept.add(ref if ref == UNSEEN else replace(ref, dtype=target.dtype or ref.dtype))
+    return replace(value, refs=frozenset(kept))
+
+
+def is_argument(ref: Ref) -> bool:
+    """Whether this is memory that was passed in, and so stands where the kernel runs."""
+    return ref.root.startswith("param:")
+
+
+def stands_on(value: Value, attribute: str, devices: frozenset[str]) -> bool | None:
+    """What ``x.is_cuda`` or ``x.is_cpu`` says of an argument; None where that is not known."""
+    kind = attribute.removeprefix("is_")
+    if not devices or attribute not in {"is_cuda", "is_cpu", "is_xpu"}:
+        return None
+    if not value.is_tensor or not all(is_argument(ref) for ref in value.refs):
+        return None
+    if kind not in devices:
+        return False
+    return True if len(devices) == 1 else None
