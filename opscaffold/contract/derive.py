@@ -109,6 +109,17 @@ def mutable_of(
     )
 
 
+def with_buffer_at(contract: OpContract, name: str, index: int) -> OpContract:
+    """The form of an op that fills a buffer instead of returning: it stands at ``index``.
+
+    What the op mutates beside it stays mutated. Raises DerivationError where the name is taken.
+    """
+    (buffer,) = _buffers(contract, [name], kw_only=False)
+    given = contract.parameters
+    parameters = (*given[:index], buffer, *given[index:])
+    return _numbered(replace(contract, parameters=parameters, returns=(), tags=frozenset()))
+
+
 def functional_of(
     contract: OpContract, *, name: str | None = None, write_only: Collection[str] = ()
 ) -> OpContract:

@@ -1,17 +1,25 @@
-"""Which definitions can be split in place, and what the rest lack."""
+"""Which definitions can be split where they stand, and what the rest lack."""
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Iterable
 
+from opscaffold.contract.releases import supports_tags
+from opscaffold.effects.buffers import Handed
+from opscaffold.migrate.forms import DefinitionForm, KernelSite, Place
+from opscaffold.migrate.plan import Options
 from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.split import Half
+from opscaffold.rules.base import OpFacts
+from opscaffold.rules.declared import mutated_by
 from opscaffold.rules.names import ProjectNames
 from opscaffold.source.load import span
-from opscaffold.source.model import Form, Module, Op, Registration, Role
+from opscaffold.source.model import Form, Module, Op, Role
 from opscaffold.source.project import Project
 
-_KEYWORDS = frozenset({"name", "mutates_args", "device_types", "schema", "tags"})
+_KEYWORDS = frozenset({"name", "fn", "mutates_args", "device_types", "schema", "tags"})
 _HARMLESS_DECORATORS = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.compiler.disable"}
 )
@@ -27,23 +35,59 @@ _REPEATED = (
 _BY_HAND = "split this op by hand, as the message of the finding says"
 
 
-def check_definition(project: Project, op: Op, buffer: str) -> tuple[ast.FunctionDef, ast.Call]:
-    """The kernel and the registering call of an op that can be split where it stands.
-
-    Raises RefusalError for every form that cannot.
-    """
+def check_definition(project: Project, op: Op, form: DefinitionForm, buffer: str) -> None:
+    """Raise RefusalError where an op cannot be split where it stands."""
     definition = op.definition
-    function, call = _form(definition)
     if Counter(o.qualname for o in project.all_ops)[op.qualname] > 1:
         raise RefusalError(
-            function, f"`{op.qualname}` is registered more than once", "keep one registration"
+            definition.statement,
+            f"`{op.qualname}` is registered more than once",
+            "keep one registration",
         )
-    _check_place(definition.module, function)
-    _check_name(definition.module, function)
-    _check_decorators(project, definition, function, call)
-    _check_keywords(definition, call, buffer)
-    _check_parameters(function)
-    return function, call
+    if definition.fallback:
+        raise RefusalError(
+            definition.statement,
+            "it is registered by torch only in some versions of it",
+            "split both halves by hand, for every version",
+        )
+    module = definition.module
+    for place in form.statements:
+        _check_place(module, place.node)
+    for kernel in form.kernels:
+        _check_place(module, kernel.function)
+        _check_decorators(project, module, kernel, named=form.variable is not None)
+        _check_parameters(kernel.function)
+    if form.variable is not None:
+        _check_name(module, form.main, form.variable)
+    _check_keywords(op, form, buffer)
+
+
+def others_of(facts: OpFacts, buffer: str) -> tuple[str, ...]:
+    """What an op declares to mutate beside the buffer, in order. Raises RefusalError."""
+    definition = facts.op.definition
+    if isinstance(definition.mutates, tuple):
+        names: Iterable[str] = definition.mutates
+    else:
+        declared = mutated_by(facts)
+        if declared is None:
+            where = definition.call or definition.statement
+            said = f'"{definition.mutates}"' if definition.mutates else "not written as names"
+            reason = f"`mutates_args` is {said}"
+            raise RefusalError(where, reason, "name the mutated arguments")
+        names = [a.name for a in facts.arguments if a.name in declared]
+    return tuple(name for name in names if name != buffer)
+
+
+def half_of(facts: OpFacts, buffer: str, others: tuple[str, ...], options: Options) -> Half:
+    """Which mutable half an op gets.
+
+    An out= op where the old out branch always raised; where it could succeed, or where the out=
+    contract does not fit, an untagged op that returns nothing.
+    """
+    definition = facts.op.definition
+    raised = definition.role is Role.CUSTOM_OP and definition.form is not Form.HELPER
+    fits = facts.buffers[buffer].handed is Handed.BUFFER and not others
+    return Half.OUT if raised and fits and supports_tags(options.target) else Half.INTO
 
 
 def _check_parameters(function: ast.FunctionDef) -> None:
@@ -59,94 +103,44 @@ def _check_parameters(function: ast.FunctionDef) -> None:
             )
 
 
-def _form(definition: Registration) -> tuple[ast.FunctionDef, ast.Call]:
-    function, call = definition.function, definition.call
-    if definition.form is Form.HELPER:
-        raise RefusalError(
-            definition.statement,
-            "it is registered by a helper of the project, which would have to register both halves",
-            _BY_HAND,
-        )
-    if definition.role is Role.TRITON_OP:
-        raise RefusalError(
-            definition.statement,
-            "it is registered with `triton_op`, which takes no tags; only custom_op is rewritten "
-            "so far",
-            "write a functional op, and a mutable op that takes the buffer and returns nothing",
-        )
-    if definition.role is not Role.CUSTOM_OP:
-        raise RefusalError(
-            definition.statement,
-            f"it is registered with `{definition.role.value}`, where the buffer could be passed "
-            "without an error; only custom_op is rewritten so far",
-            "write a functional op, and a mutable op that takes the buffer and returns nothing",
-        )
-    if definition.form is not Form.DECORATOR or call is None:
-        raise RefusalError(
-            definition.statement,
-            f"it is registered by a {definition.form.value}; only decorators are rewritten so far",
-            "register it with a decorator",
-        )
-    if definition.fallback:
-        raise RefusalError(
-            definition.statement,
-            "it is registered by custom_op only in some versions of torch",
-            "split both halves by hand, for every version",
-        )
-    if definition.qualname is None or not isinstance(definition.operand, ast.Constant):
-        raise RefusalError(
-            definition.statement,
-            f"its name is computed ({definition.name_hint})",
-            "write the name as one string",
-        )
-    if "." in definition.qualname.partition("::")[2]:
-        raise RefusalError(definition.statement, "it is an overload", "give it a name of its own")
-    if not isinstance(function, ast.FunctionDef):
-        raise RefusalError(
-            definition.statement, "its kernel is not a plain function in sight", _BY_HAND
-        )
-    if function.args.vararg or function.args.kwarg or function.args.posonlyargs:
-        raise RefusalError(function, "its parameters are not plain", "name every parameter")
-    return function, call
-
-
-def _check_place(module: Module, function: ast.FunctionDef) -> None:
-    node = module.parents.get(function)
+def _check_place(module: Module, statement: ast.stmt) -> None:
+    node = module.parents.get(statement)
     while node is not None:
         if isinstance(node, _REPEATED):
             what = "a class" if isinstance(node, ast.ClassDef) else "a function or loop"
             raise RefusalError(
-                function,
+                statement,
                 f"it is registered inside {what}, so it may be registered any number of times",
                 "register it at the top of a module",
             )
         node = module.parents.get(node)
 
 
-def _check_name(module: Module, function: ast.FunctionDef) -> None:
+def _check_name(module: Module, function: ast.FunctionDef, name: str) -> None:
     """The op's name must stand for the op alone: call sites are rewritten by it."""
-    if function.name == "_":
+    if name == "_":
         return
+    bound = 0
     for node in ast.walk(module.tree):
         same = (
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-            and node is not function
-            and node.name == function.name
+            and (node is not function or name != function.name)
+            and node.name == name
             and _is_top_level(module, node)
         )
         stored = (
             isinstance(node, ast.Name)
-            and node.id == function.name
+            and node.id == name
             and isinstance(node.ctx, ast.Store | ast.Del)
             and _is_top_level(module, node)
         )
-        imported = isinstance(node, ast.alias) and function.name == (node.asname or node.name)
-        if same or stored or (imported and _is_top_level(module, node)):
+        imported = isinstance(node, ast.alias) and name == (node.asname or node.name)
+        bound += stored and name != function.name
+        if same or (stored and bound != 1) or (imported and _is_top_level(module, node)):
             line = getattr(node, "lineno", 1)
             raise RefusalError(
                 function,
-                f"the name `{function.name}` is bound again on line {line}, so a call may mean "
-                "either",
+                f"the name `{name}` is bound again on line {line}, so a call may mean either",
                 "give the two different names, or split both the same way",
             )
 
@@ -160,57 +154,72 @@ def _is_top_level(module: Module, node: ast.AST) -> bool:
     return True
 
 
-def _check_decorators(
-    project: Project, definition: Registration, function: ast.FunctionDef, call: ast.Call
-) -> None:
-    names = ProjectNames(project, definition.module)
-    if function.decorator_list[0] is not call:
+def _check_decorators(project: Project, module: Module, kernel: KernelSite, *, named: bool) -> None:
+    names = ProjectNames(project, module)
+    function = kernel.function
+    registering = [place.call for place in kernel.decorators]
+    if named and registering and function.decorator_list[0] is not registering[0]:
         raise RefusalError(
             function.decorator_list[0],
             "a decorator stands above the registration, so its name may not be the op",
             "register the op last",
         )
-    for decorator in function.decorator_list[1:]:
+    for decorator in function.decorator_list:
         target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if names.dotted(target) not in _HARMLESS_DECORATORS:
-            raise RefusalError(
-                decorator,
-                f"`@{ast.unparse(target)}` wraps the kernel, and what it does is not known here",
-                "apply it inside the kernel",
-            )
-
-
-def _check_keywords(definition: Registration, call: ast.Call, buffer: str) -> None:
-    unknown = sorted(set(definition.keywords) - _KEYWORDS)
-    if unknown:
-        raise RefusalError(call, f"`{unknown[0]}=` of the registration is not known", _BY_HAND)
-    if any(isinstance(a, ast.Starred) for a in call.args) or any(
-        k.arg is None for k in call.keywords
-    ):
-        raise RefusalError(call, "it is registered with star arguments", "spell them out")
-    mutates = definition.mutates
-    if not isinstance(mutates, tuple):
-        said = f'"{mutates}"' if mutates else "not written as names"
-        raise RefusalError(call, f"`mutates_args` is {said}", "name the mutated arguments")
-    others = [name for name in mutates if name != buffer]
-    if others:
+        if decorator in registering or names.dotted(target) in _HARMLESS_DECORATORS:
+            continue
         raise RefusalError(
-            call,
-            f"it declares that it mutates `{others[0]}` as well",
-            f"if that is so, write one op that mutates `{others[0]}` and returns a fresh tensor, "
-            "and one that mutates both and returns nothing; else leave it out of `mutates_args`",
+            decorator,
+            f"`@{ast.unparse(target)}` wraps the kernel, and what it does is not known here",
+            "apply it inside the kernel",
         )
 
 
-def torch_tag(project: Project, module: Module, function: ast.FunctionDef) -> str:
+def _check_keywords(op: Op, form: DefinitionForm, buffer: str) -> None:
+    definition = op.definition
+    if definition.form is Form.HELPER:
+        _check_helper(op, form, buffer)
+    elif definition.role is not Role.DEFINE:
+        unknown = sorted(set(definition.keywords) - _KEYWORDS)
+        if unknown:
+            where = definition.call or definition.statement
+            raise RefusalError(where, f"`{unknown[0]}=` of the registration is not known", _BY_HAND)
+
+
+def _check_helper(op: Op, form: DefinitionForm, buffer: str) -> None:
+    """A helper must be told of everything that differs between the halves."""
+    place = _defining(op, form)
+    mutates = op.definition.mutates
+    if place.parts.mutates is None and place.parts.schema is None:
+        takes = op.definition.helper is not None and any(
+            a.arg == "mutates_args"
+            for a in ast.walk(op.definition.helper.args)
+            if isinstance(a, ast.arg)
+        )
+        declared = mutates if isinstance(mutates, tuple) else ()
+        if buffer in declared or not takes:
+            raise RefusalError(
+                place.call, "what it mutates does not stand in the call that registers it", _BY_HAND
+            )
+
+
+def _defining(op: Op, form: DefinitionForm) -> Place:
+    call = op.definition.call
+    every = [*form.statements, *(p for k in form.kernels for p in k.decorators)]
+    return next(place for place in every if place.call is call)
+
+
+def torch_tag(project: Project, module: Module, form: DefinitionForm) -> str:
     """The text of ``torch.Tag.out`` as the module can write it."""
     names = ProjectNames(project, module)
-    for decorator in function.decorator_list:
-        for node in ast.walk(decorator):
+    calls = [p.call for p in form.statements]
+    calls += [p.call for kernel in form.kernels for p in kernel.decorators]
+    for call in calls:
+        for node in ast.walk(call):
             if isinstance(node, ast.Name | ast.Attribute) and names.dotted(node) == "torch":
                 start, end = span(module, node)
                 return f"{module.source.text[start:end]}.Tag.out"
-    name = torch_import(module, function)
+    name = torch_import(module, form.main)
     return f"{name or 'torch'}.Tag.out"
 
 

@@ -1,12 +1,19 @@
-"""Changing the parameters of a function in place: dropping a buffer, making it an out."""
+"""Changing the parameters of a function: dropping a buffer, or making it one to be given."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 import libcst as cst
 
-from opscaffold.migrate.sequences import append, lines_above, remove_at, without_lines_below
+from opscaffold.migrate.sequences import (
+    append,
+    insert_after,
+    lines_above,
+    remove_at,
+    without_lines_below,
+)
 from opscaffold.migrate.syntax import code_of
 
 
@@ -75,6 +82,44 @@ def with_keyword_out(parameters: cst.Parameters, name: str) -> cst.Parameters:
     placed = append(rest, out)
     star = cst.ParamStar(comma=separator)
     return parameters.with_changes(params=placed[:-1], star_arg=star, kwonly_params=[placed[-1]])
+
+
+def with_buffer_at(parameters: cst.Parameters, name: str, index: int) -> cst.Parameters:
+    """The parameters with the named one at a positional place, and without a default."""
+    old = parameter_named(parameters, name)
+    if old is None:
+        raise KeyError(name)
+    buffer = old.with_changes(
+        default=None,
+        equal=cst.MaybeSentinel.DEFAULT,
+        annotation=_plain_annotation(old.annotation),
+        star=cst.MaybeSentinel.DEFAULT,
+    )
+    if _index(parameters.params, name) == index:
+        params = [*parameters.params]
+        params[index] = buffer
+        return parameters.with_changes(params=params)
+    rest = without_parameter(parameters, name)
+    if not rest.params:
+        return rest.with_changes(params=[buffer.with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+    if index == 0:
+        first, *others = rest.params
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        return rest.with_changes(params=[buffer.with_changes(comma=comma), first, *others])
+    return rest.with_changes(params=insert_after(rest.params, index - 1, buffer))
+
+
+def place_of_buffer(function: ast.FunctionDef, name: str) -> int:
+    """The positional place that a buffer takes when it must be given.
+
+    Where it stands, if nothing before it may be omitted; else behind the last parameter that
+    must be given, because Python allows none without a default behind one with.
+    """
+    spec = function.args
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    first = len(positional) - len(spec.defaults)
+    own = positional.index(name) if name in positional else len(positional)
+    return min(first, own)
 
 
 def _with_lines(comma: cst.Comma, lines: Sequence[cst.EmptyLine]) -> cst.Comma:

@@ -1,38 +1,36 @@
-"""Splitting a maybe-out op's definition: one function becomes a functional and an out= op."""
+"""Splitting a maybe-out kernel: one function becomes a functional and a mutable one."""
 
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import libcst as cst
 
-from opscaffold.contract.derive import DerivationError, out_of
-from opscaffold.contract.grammar import SchemaError, format_schema, parse_schema
-from opscaffold.contract.pytypes import strip_alias
 from opscaffold.effects.buffers import BufferUse
 from opscaffold.effects.trace import Trace
 from opscaffold.migrate import docstrings
 from opscaffold.migrate.refusal import RefusalError
-from opscaffold.migrate.sequences import append
+from opscaffold.migrate.returns import returning_nothing
 from opscaffold.migrate.shared import hoist, names_in
-from opscaffold.migrate.signature import with_keyword_out, without_parameter
+from opscaffold.migrate.signature import with_buffer_at, with_keyword_out, without_parameter
 from opscaffold.migrate.specialise import Specialiser, with_lines_before
-from opscaffold.migrate.syntax import Key, Syntax, code_of
+from opscaffold.migrate.syntax import Syntax, code_of
 
 _OUT_SENTENCE = "the buffer to write the result to; it is overwritten and returned."
+_INTO_SENTENCE = "the buffer to write the result to; it is overwritten."
 
 
-@dataclass(frozen=True, slots=True)
-class SplitNames:
-    """The names that a split gives: of the old op, of the out= op, and of its functions."""
+class Half(enum.Enum):
+    """How the mutable half takes its buffer.
 
-    old_qualname: str
-    out_qualname: str
-    out_function: str
-    kernel_function: str
-    tag: str
+    ``OUT``: keyword-only, tagged and returned. ``INTO``: by position, and nothing is returned.
+    """
+
+    OUT = "out="
+    INTO = "mutable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +41,68 @@ class Halves:
     functional: cst.FunctionDef
     out: cst.FunctionDef
 
-    def statements(self) -> list[cst.FunctionDef]:
+    def statements(self) -> list[cst.BaseStatement]:
         """The functions as they follow one another."""
         return [f for f in (self.kernel, self.functional, self.out) if f is not None]
 
 
-def split(
-    syntax: Syntax, function: ast.FunctionDef, call: ast.Call, use: BufferUse, names: SplitNames
-) -> Halves:
-    """Split a decorated kernel. ``call`` is the registering decorator's call.
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How one kernel is to be split.
 
-    Raises RefusalError where one half would not be sound by itself.
+    ``index`` is the place of the buffer among the positional parameters of the mutable half,
+    None for a keyword-only out=. ``out_name`` is what that half is called, ``kernel_name`` the
+    function for what both share.
+    """
+
+    use: BufferUse
+    index: int | None
+    out_name: str
+    kernel_name: str
+
+
+def split(
+    syntax: Syntax,
+    function: ast.FunctionDef,
+    cut: Cut,
+    decorate: Callable[[cst.FunctionDef, cst.FunctionDef, Half | None], cst.FunctionDef],
+) -> Halves:
+    """Split a kernel. ``decorate`` gives a half its decorators.
+
+    It is called with the old function, a half, and which mutable half that is (None: the
+    functional one). Raises RefusalError where one half would not be sound by itself.
     """
     node = syntax.find(function, cst.FunctionDef)
+    use = cut.use
     buffer = use.argument.name
+    half = Half.OUT if cut.index is None else Half.INTO
     refuse_lost_effects(use, use.omitted, use.given)
     refuse_lost_effects(use, use.given, use.omitted)
     functional = _half(syntax, node, use.omitted, use.given)
     functional = functional.with_changes(params=without_parameter(functional.params, buffer))
     refuse_early_use(functional, buffer, function)
-    out = _half(syntax, node, use.given, use.omitted)
-    out = out.with_changes(
-        params=with_keyword_out(out.params, buffer), name=cst.Name(names.out_function)
-    )
+    out = mutable_half(syntax, node, cut)
     functional = _document(functional, lambda text: docstrings.without_entry(text, buffer))
-    out = _document(out, lambda text: docstrings.with_entry(text, buffer, _OUT_SENTENCE))
-    registration = _Registration(syntax.key(call), syntax, buffer, names)
-    functional = registration.functional(node, functional)
-    out = registration.out(node, out)
-    hoisted = hoist(functional, out, names.kernel_function, buffer)
+    sentence = _OUT_SENTENCE if half is Half.OUT else _INTO_SENTENCE
+    out = _document(out, lambda text: docstrings.with_entry(text, buffer, sentence))
+    functional = decorate(node, functional, None)
+    out = decorate(node, out, half)
+    hoisted = hoist(functional, out, cut.kernel_name, buffer)
     kernel = None
     if hoisted is not None:
         kernel, functional, out = hoisted
     return _spaced(node, kernel, functional, out, 1 if function.col_offset else 2)
+
+
+def mutable_half(syntax: Syntax, node: cst.FunctionDef, cut: Cut) -> cst.FunctionDef:
+    """The half that is given the buffer, with the old decorators."""
+    use = cut.use
+    buffer = use.argument.name
+    out = _half(syntax, node, use.given, use.omitted).with_changes(name=cst.Name(cut.out_name))
+    if cut.index is None:
+        return out.with_changes(params=with_keyword_out(out.params, buffer))
+    out = returning_nothing(out)
+    return out.with_changes(params=with_buffer_at(out.params, buffer, cut.index))
 
 
 def specialised(syntax: Syntax, node: cst.CSTNode, trace: Trace, other: Trace) -> cst.CSTNode:
@@ -225,133 +252,3 @@ def _spaced(
             with_lines_before(functional, [*blank, *lines]), cst.FunctionDef
         )
     return Halves(kernel, functional, out)
-
-
-@dataclass(frozen=True, slots=True)
-class _Registration:
-    """Rewrites the registering decorator for each half."""
-
-    key: Key
-    syntax: Syntax
-    buffer: str
-    names: SplitNames
-
-    def functional(self, node: cst.FunctionDef, half: cst.FunctionDef) -> cst.FunctionDef:
-        return self._rewrite(node, half, self._functional_call)
-
-    def out(self, node: cst.FunctionDef, half: cst.FunctionDef) -> cst.FunctionDef:
-        return self._rewrite(node, half, self._out_call)
-
-    def _rewrite(
-        self, node: cst.FunctionDef, half: cst.FunctionDef, edit: Callable[[cst.Call], cst.Call]
-    ) -> cst.FunctionDef:
-        decorators = [
-            d.with_changes(decorator=edit(d.decorator))
-            if isinstance(d.decorator, cst.Call) and self.syntax.spans[d.decorator] == self.key
-            else d
-            for d in node.decorators
-        ]
-        return half.with_changes(decorators=decorators)
-
-    def _functional_call(self, call: cst.Call) -> cst.Call:
-        return call.with_changes(
-            args=[
-                arg.with_changes(value=self._no_names(arg.value))
-                if _keyword(arg) == "mutates_args"
-                else arg.with_changes(value=self._schema(arg.value, out=False))
-                if _keyword(arg) == "schema"
-                else arg
-                for arg in call.args
-            ]
-        )
-
-    def _out_call(self, call: cst.Call) -> cst.Call:
-        args: list[cst.Arg] = []
-        tagged = False
-        for index, arg in enumerate(call.args):
-            keyword = _keyword(arg)
-            value = arg.value
-            if keyword == "name" or (keyword == "" and index == 0):
-                value = self._renamed(value)
-            elif keyword == "mutates_args":
-                value = self._buffer_names(value)
-            elif keyword == "schema":
-                value = self._schema(value, out=True)
-            elif keyword == "tags":
-                value, tagged = self._with_tag(value), True
-            args.append(arg.with_changes(value=value))
-        if not tagged:
-            tag = cst.Arg(
-                keyword=cst.Name("tags"),
-                value=cst.parse_expression(self.names.tag),
-                equal=cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("")),
-            )
-            args = append(args, tag)
-        return call.with_changes(args=args)
-
-    def _renamed(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        if not isinstance(value, cst.SimpleString):
-            raise RefusalError(None, "the op's name is not a plain string", "write it as one")
-        text = value.value.replace(self.names.old_qualname, self.names.out_qualname)
-        return value.with_changes(value=text)
-
-    def _no_names(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        if isinstance(value, cst.List):
-            return cst.List([], lbracket=value.lbracket, rbracket=value.rbracket)
-        return cst.Tuple([])
-
-    def _buffer_names(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        if isinstance(value, cst.Tuple | cst.List | cst.Set) and value.elements:
-            return value
-        element = cst.SimpleString(f'"{self.buffer}"')
-        if isinstance(value, cst.List):
-            return value.with_changes(elements=[cst.Element(element)])
-        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(""))
-        return cst.Tuple([cst.Element(element, comma=comma)])
-
-    def _with_tag(self, value: cst.BaseExpression) -> cst.BaseExpression:
-        tag = cst.Element(cst.parse_expression(self.names.tag))
-        if isinstance(value, cst.Tuple | cst.List):
-            elements = [e for e in value.elements if isinstance(e, cst.Element)]
-            return value.with_changes(elements=append(elements, tag))
-        if isinstance(value, cst.Name) and value.value == "None":
-            return tag.value
-        if not isinstance(value, cst.Attribute):
-            raise RefusalError(
-                None, "its `tags` are not written as tags", "write the tags out in the registration"
-            )
-        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-        return cst.Tuple([cst.Element(value, comma=comma), tag])
-
-    def _schema(self, value: cst.BaseExpression, *, out: bool) -> cst.BaseExpression:
-        if isinstance(value, cst.Name) and value.value == "None":
-            return value
-        text = getattr(value, "evaluated_value", None)
-        if not isinstance(text, str):
-            raise RefusalError(None, "its schema is not a plain string", "write it as one string")
-        functional, with_out = split_schema(text, self.buffer)
-        quote = "'" if '"' in functional + with_out else '"'
-        return cst.SimpleString(f"{quote}{with_out if out else functional}{quote}")
-
-
-def split_schema(text: str, buffer: str) -> tuple[str, str]:
-    """The functional and the out= schema of a bare maybe-out schema ``(...) -> Tensor``."""
-    try:
-        old = parse_schema(text)
-        functional = replace(
-            old,
-            name="op",
-            parameters=tuple(p for p in old.parameters if p.name != buffer),
-            returns=tuple(replace(r, type=strip_alias(r.type)) for r in old.returns),
-        )
-        out = out_of(functional, [buffer])
-    except (SchemaError, DerivationError) as error:
-        raise RefusalError(
-            None, f"its schema cannot be split: {error}", "split it by hand"
-        ) from None
-    texts = [format_schema(c).partition("(") for c in (functional, out)]
-    return f"({texts[0][2]}", f"({texts[1][2]}"
-
-
-def _keyword(arg: cst.Arg) -> str:
-    return "" if arg.keyword is None else arg.keyword.value

@@ -24,7 +24,11 @@ ALL = (*SHORT, "test_faketensor", "test_aot_dispatch_static", "test_aot_dispatch
 
 @dataclass(frozen=True)
 class Sample:
-    """One way to call an op: the op, its Python name, arguments, and what it must compute."""
+    """One way to call an op: the op, its Python name, arguments, and what it must compute.
+
+    ``into`` is the place of the buffer in a mutable half that returns nothing; None for an out=
+    op. ``mutated`` are the positions of other arguments that both halves write to.
+    """
 
     op: str
     args: tuple[Any, ...]
@@ -32,6 +36,19 @@ class Sample:
     buffer: str = "out"
     kwargs: dict[str, Any] = field(default_factory=dict)
     has_fake: bool = True
+    into: int | None = None
+    mutated: tuple[int, ...] = ()
+
+    def fresh_args(self) -> tuple[Any, ...]:
+        """Arguments that no call has written to."""
+        return tuple(a.clone() if isinstance(a, torch.Tensor) else a for a in self.args)
+
+    def with_buffer(self, buffer: torch.Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call of the mutable half."""
+        args = self.fresh_args()
+        if self.into is None:
+            return args, self.kwargs | {self.buffer: buffer}
+        return (*args[: self.into], buffer, *args[self.into :]), self.kwargs
 
 
 X = torch.arange(6.0).reshape(2, 3) + 1
@@ -71,6 +88,31 @@ def samples() -> dict[str, list[Sample]]:
             Sample("reed::normed", (V,), V / (V.norm() + 1e-5)),
             Sample("reed::normed", (V, 1.0), V / (V.norm() + 1.0)),
         ],
+        "015": [
+            Sample("reed::attend", (X, X, 0.5), torch.softmax(X @ X.t() * 0.5, -1) @ X, into=3)
+        ],
+        "022": [
+            Sample(
+                "reed::step", (V, V * 2, torch.ones(4, 3), 2), V * (2 + V * 2), into=4, mutated=(2,)
+            ),
+        ],
+        "026": [
+            Sample("reed::double", (V,), V * 2),
+            Sample("reed::triple", (V,), V * 3),
+        ],
+        "030": [Sample("reed::tri", (X,), X.tril(), into=1)],
+        "031": [
+            Sample("glen::soft", (X,), X.softmax(-1), into=1),
+            Sample("glen::soft", (X, 2.0), (X / 2).softmax(-1), into=1),
+        ],
+        "035": [
+            Sample(
+                "hill::glu",
+                (V.repeat(2, 2), 7.0),
+                V.repeat(2, 2)[:, :3].clamp(max=7) * V.repeat(2, 2)[:, 3:].sigmoid(),
+                into=2,
+            ),
+        ],
         "060": [Sample("mere::stretch", (V,), V * 2)],
         "061": [
             Sample("mere::seg", (V,), V * 2),
@@ -91,37 +133,44 @@ def prefilled(like: torch.Tensor) -> Iterator[torch.Tensor]:
 
 def check_fresh(sample: Sample) -> None:
     op = overload(sample.op)
-    result = op(*sample.args, **sample.kwargs)
+    args = sample.fresh_args()
+    result = op(*args, **sample.kwargs)
     torch.testing.assert_close(result, sample.expected)
-    for arg in sample.args:
+    for index, arg in enumerate(args):
         if isinstance(arg, torch.Tensor) and arg.numel():
             assert result.untyped_storage().data_ptr() != arg.untyped_storage().data_ptr()
+            assert torch.equal(arg, sample.args[index]) != (index in sample.mutated)
     assert sample.buffer not in [a.name for a in op._schema.arguments]
-    assert not op._schema.is_mutable
+    assert op._schema.is_mutable == bool(sample.mutated)
 
 
 def check_out(sample: Sample) -> None:
     op = overload(f"{sample.op}_out")
     for buffer in prefilled(sample.expected):
-        result = op(*sample.args, **sample.kwargs, **{sample.buffer: buffer})
-        assert result is buffer
+        args, kwargs = sample.with_buffer(buffer)
+        result = op(*args, **kwargs)
+        assert result is (buffer if sample.into is None else None)
         torch.testing.assert_close(buffer, sample.expected)
-    assert torch.Tag.out in op.tags
-    last = op._schema.arguments[-1]
-    assert last.name == sample.buffer
-    assert last.kwarg_only
-    assert str(last.type) == "Tensor"
-    for wrong in ({}, {sample.buffer: 1}):
-        with pytest.raises(RuntimeError):
-            op(*sample.args, **sample.kwargs, **wrong)
+    taken = next(a for a in op._schema.arguments if a.name == sample.buffer)
+    assert str(taken.type) == "Tensor"
+    assert taken.is_write
+    assert (torch.Tag.out in op.tags) == taken.kwarg_only == (sample.into is None)
+    assert op._schema.arguments[-1 if sample.into is None else sample.into].name == sample.buffer
+    missing = (
+        [a for a in args if a is not buffer],
+        {k: v for k, v in kwargs.items() if v is not buffer},
+    )
+    with pytest.raises(RuntimeError):
+        op(*missing[0], **missing[1])
 
 
 def check_opcheck(sample: Sample) -> None:
     utils = ALL if sample.has_fake else SHORT
-    torch.library.opcheck(overload(sample.op), sample.args, sample.kwargs, test_utils=list(utils))
+    op = overload(sample.op)
+    torch.library.opcheck(op, sample.fresh_args(), sample.kwargs, test_utils=list(utils))
     for buffer in prefilled(sample.expected):
-        kwargs = sample.kwargs | {sample.buffer: buffer}
-        torch.library.opcheck(overload(f"{sample.op}_out"), sample.args, kwargs)
+        args, kwargs = sample.with_buffer(buffer)
+        torch.library.opcheck(overload(f"{sample.op}_out"), args, kwargs)
 
 
 def check_compiled(sample: Sample) -> None:
@@ -130,17 +179,18 @@ def check_compiled(sample: Sample) -> None:
     def fresh(*args: Any) -> torch.Tensor:
         return functional(*args, **sample.kwargs) + 1
 
-    def into(buffer: torch.Tensor, *args: Any) -> torch.Tensor:
-        out_op(*args, **sample.kwargs, **{sample.buffer: buffer})
+    def into(buffer: torch.Tensor, args: Any, kwargs: Any) -> torch.Tensor:
+        out_op(*args, **kwargs)
         return buffer + 1
 
     torch._dynamo.reset()
     if sample.has_fake:
         compiled = torch.compile(fresh, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(compiled(*sample.args), sample.expected + 1)
+        torch.testing.assert_close(compiled(*sample.fresh_args()), sample.expected + 1)
     compiled = torch.compile(into, backend="aot_eager", fullgraph=True)
     for buffer in prefilled(sample.expected):
-        torch.testing.assert_close(compiled(buffer, *sample.args), sample.expected + 1)
+        args, kwargs = sample.with_buffer(buffer)
+        torch.testing.assert_close(compiled(buffer, args, kwargs), sample.expected + 1)
         torch.testing.assert_close(buffer, sample.expected)
 
 

@@ -413,11 +413,6 @@ TWO = """\
     two.copy_(x)
 """
 UNSPLIT = {
-    "by a call": (
-        OP.replace('@torch.library.custom_op("demo::double", mutates_args=("out",))\n', "")
-        + '\n\nop = torch.library.custom_op("demo::double", double, mutates_args=("out",))\n',
-        "only decorators",
-    ),
     "in a function": (
         "def make():\n" + textwrap.indent(OP, "    ") + "\n    return double\n",
         "inside a function or loop",
@@ -440,7 +435,6 @@ UNSPLIT = {
     "overload": (OP.replace('"demo::double"', '"demo::double.two"'), "it is an overload"),
     "mutates unknown": (OP.replace('("out",)', '"unknown"'), '"unknown"'),
     "mutates computed": (OP.replace('("out",)', "tuple(names)"), "not written as names"),
-    "mutates another": (OP.replace('("out",)', '("out", "x")'), "declares that it mutates `x`"),
     "star keywords": (OP.replace('mutates_args=("out",)', 'mutates_args=("out",), **more'), "star"),
     "two buffers": (
         OP.replace("None = None)", "None = None, two: Tensor | None = None)")
