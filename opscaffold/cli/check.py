@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,12 +125,21 @@ def check(
     if list_ops:
         return _list_ops(project, output_format, output)
     report = Report(project, check_project(project, reading.config, codes))
+
+    def check_before(
+        now: Project, contents: Mapping[Path, bytes | None], moved: Mapping[Path, Path]
+    ) -> Report | None:
+        then = reading.project_before(now, contents, moved)
+        if then is None:
+            return None
+        return Report(then, check_project(then, reading.config, codes))
+
     if write_baseline and baseline is not None:
         return _write_baseline(report, baseline)
     if known is not None:
         report.leave_out(known)
     if diff_base is not None:
-        report.narrow_to_changes(diff_base)
+        report.narrow_to_changes(diff_base, check_before)
     write_report(report.render(output_format, output), output)
     if output is not None:
         typer.echo(f"{report.summary()}, written to {output}", err=True)
@@ -180,12 +189,32 @@ class _Reading:
 
     def project(self) -> Project:
         """Read the project."""
+        return self._read(self.paths, self.overlay)
+
+    def project_before(
+        self, now: Project, contents: Mapping[Path, bytes | None], moved: Mapping[Path, Path]
+    ) -> Project | None:
+        """Read the project with other contents of files; None where all of its own are as now.
+
+        ``moved`` tells which files went by another name.
+        """
+        files = set(now.files)
+        overlay = {
+            # A file that was not there is taken for an empty one.
+            path: data or b""
+            for path, data in contents.items()
+            if path in files or (data is not None and path.suffix == ".py" and not path.exists())
+        }
+        if not overlay:
+            return None
+        old = [path for path, new in moved.items() if path in overlay and new in files]
+        return self._read([*self.paths, *old], overlay)
+
+    def _read(self, paths: Sequence[Path], overlay: Mapping[Path, bytes]) -> Project:
         from opscaffold.source.project import load_project
 
-        project = load_project(
-            self.paths, self.root, self.exclude, self.overlay, self.config.registrars
-        )
-        for path in self.paths:
+        project = load_project(paths, self.root, self.exclude, overlay, self.config.registrars)
+        for path in paths:
             # Named by itself, so looked at whatever it holds: it may be no Python at all.
             if not path.is_dir():
                 project.module_for(path)

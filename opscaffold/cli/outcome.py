@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import enum
 import io
+import os
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,15 @@ class Format(str, enum.Enum):
     GITHUB = "github"
 
 
+CheckBefore = Callable[
+    ["Project", Mapping[Path, bytes | None], Mapping[Path, Path]], "Report | None"
+]
+"""Checks a project with other contents of files, and old names of files with the new ones.
+
+None where nothing that is read differs.
+"""
+
+
 class Report:
     """What was found, narrowed and rendered."""
 
@@ -41,24 +52,27 @@ class Report:
 
         self.findings, self.accepted = split(self.findings, known, self.project.root, self.line_of)
 
-    def narrow_to_changes(self, revision: str) -> None:
-        """Keep what is reported on changed lines, or is because of one."""
-        from opscaffold.fs.git import changed_lines
+    def narrow_to_changes(self, revision: str, check_before: CheckBefore) -> None:
+        """Keep what a revision did not have, and what lines touch that changed since."""
+        from opscaffold.fs.git import Changed, changed_lines, contents_at
+        from opscaffold.rules.changes import not_among, parted
 
-        changed = {
-            path.resolve(): lines
-            for path, lines in changed_lines(self.project.root, revision).items()
-        }
-        none: frozenset[int] = frozenset()
+        root = self.project.root
+        changed = {real_path(p): lines for p, lines in changed_lines(root, revision).items()}
+        none = Changed()
 
-        def touched(finding: Finding) -> bool:
-            for place in (finding.position, *finding.evidence):
-                lines = changed.get(place.path, none)
-                if lines is None or place.line in lines:
-                    return True
-            return False
+        def touches(path: Path, first: int, last: int) -> bool:
+            return changed.get(path, none).touches(first, last)
 
-        self.findings = [finding for finding in self.findings if touched(finding)]
+        kept, others = parted(self.findings, self.project, touches)
+        if others:
+            before = contents_at(root, revision)
+            contents = {real_path(path): data for path, data in before.contents.items()}
+            moved = {real_path(old): real_path(new) for old, new in before.moved.items()}
+            then = check_before(self.project, contents, moved)
+            if then is not None:
+                kept += not_among(others, self.line_of, then.findings, then.line_of, root, moved)
+        self.findings = kept
 
     def fails(self) -> bool:
         """Whether anything found is more than a note."""
@@ -160,6 +174,11 @@ def _rule_texts() -> list[RuleText]:
     from opscaffold.rules.selection import everything
 
     return [RuleText(r.code, r.name, r.severity, r.summary, r.why, r.remedy) for r in everything()]
+
+
+def real_path(path: Path) -> Path:
+    """Return a path without links, as files of a project are named; of a loop, some path."""
+    return Path(os.path.realpath(path))
 
 
 def write_report(text: str, output: Path | None) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from opscaffold.errors import UserError
@@ -73,15 +75,92 @@ def is_dirty(root: Path) -> bool:
     return bool(dirty_files(root))
 
 
-def changed_lines(root: Path, revision: str) -> dict[Path, frozenset[int] | None]:
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What of a file is not as a revision has it. Lines count from 1 and are those of today.
+
+    ``lines`` are None for a file that is new as a whole. Behind each line of ``gaps`` lines were
+    removed; behind each of ``ends``, indented ones, which belong to the block that ends there.
+    """
+
+    lines: frozenset[int] | None = frozenset()
+    gaps: frozenset[int] = frozenset()
+    ends: frozenset[int] = frozenset()
+
+    def touches(self, first: int, last: int) -> bool:
+        """Tell whether any of these lines changed, or one was removed from among them."""
+        if self.lines is None:
+            return True
+        return (
+            any(first <= line <= last for line in self.lines)
+            or any(first <= line < last for line in self.gaps)
+            or any(first <= line <= last for line in self.ends)
+        )
+
+
+def changed_lines(root: Path, revision: str) -> dict[Path, Changed]:
     """Return which lines of the working tree's files are not those of a revision.
 
-    Lines count from 1; None stands for all lines of a file, as of one that git does not track.
-    Files without a changed line are left out. Raises UserError for a revision that there is
-    not and where there is no repository, GitError where git will not read it.
+    Files that are as they were are left out. Raises UserError for a revision that there is not
+    and where there is no git or no repository, GitError where git will not read it.
     """
+    top, commit = _commit(root, revision)
+    options = ["--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"]
+    prefixes = ["--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules"]
+    diff = _git(top, "-c", "core.quotePath=true", "diff", *options, *prefixes, commit, "--")
+    changed = dict(_hunk_lines(diff or b"", top))
+    for entry in (_git(top, "ls-files", "-o", "--exclude-standard", "-z") or b"").split(b"\0"):
+        if entry:
+            changed[top / os.fsdecode(entry)] = Changed(None)
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What files held at a revision, of those that hold something else now.
+
+    ``contents`` has None for a file that was not there. ``moved`` tells for files that go by
+    another name now what that is.
+    """
+
+    contents: dict[Path, bytes | None]
+    moved: dict[Path, Path]
+
+
+def contents_at(root: Path, revision: str) -> Before:
+    """Return what the files of a working tree held at a revision. Raises as changed_lines does."""
+    top, commit = _commit(root, revision)
+    raw = ["--raw", "--no-abbrev", "-z", "--find-renames", "--ignore-submodules", "--no-ext-diff"]
+    fields = iter((_git(top, "diff", *raw, commit, "--") or b"").split(b"\0"))
+    blobs: dict[Path, bytes] = {}
+    contents: dict[Path, bytes | None] = {}
+    moved: dict[Path, Path] = {}
+    for field in fields:
+        if not field:
+            continue
+        mode, _, blob, _, state = field.split(b" ")
+        old = new = top / os.fsdecode(next(fields))
+        if state[:1] in (b"R", b"C"):
+            new = top / os.fsdecode(next(fields))
+            contents[new] = None
+        if state[:1] == b"R":
+            moved[old] = new
+        contents[old] = None
+        # A link holds no text of its own.
+        if mode in (b":100644", b":100755") and state[:1] != b"C":
+            blobs[old] = blob
+    for entry in (_git(top, "ls-files", "-o", "--exclude-standard", "-z") or b"").split(b"\0"):
+        if entry:
+            contents[top / os.fsdecode(entry)] = None
+    found = _blobs(top, list(blobs.values()))
+    return Before(contents | dict(zip(blobs, found, strict=True)), moved)
+
+
+def _commit(root: Path, revision: str) -> tuple[Path, str]:
     top = toplevel(root)
     if top is None:
+        if shutil.which("git") is None:
+            raise UserError(f"git is not on PATH, and only git knows the revision {revision!r}")
         raise UserError(f"{root} is in no git repository, so it has no revision {revision!r}")
     name = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"]
     try:
@@ -90,40 +169,57 @@ def changed_lines(root: Path, revision: str) -> dict[Path, frozenset[int] | None
         commit = ""
     if not commit:
         raise UserError(f"git knows no revision {revision!r} in {top}")
-    options = ["--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"]
-    prefixes = ["--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules"]
-    diff = _git(top, "-c", "core.quotePath=true", "diff", *options, *prefixes, commit, "--")
-    changed: dict[Path, frozenset[int] | None] = dict(_hunk_lines(diff or b"", top))
-    for entry in (_git(top, "ls-files", "-o", "--exclude-standard", "-z") or b"").split(b"\0"):
-        if entry:
-            changed[top / os.fsdecode(entry)] = None
-    return changed
+    return top, commit
 
 
-def _hunk_lines(diff: bytes, top: Path) -> Iterator[tuple[Path, frozenset[int]]]:
+def _blobs(top: Path, names: Sequence[bytes]) -> list[bytes]:
+    """Return what git objects hold, in order."""
+    answer = _git(top, "cat-file", "--batch", given=b"".join(n + b"\n" for n in names)) or b""
+    found: list[bytes] = []
+    at = 0
+    for name in names:
+        head, _, _ = answer[at:].partition(b"\n")
+        words = head.split(b" ")
+        if len(words) != 3:
+            raise GitError(f"git cannot read the object {name.decode('ascii')} in {top}")
+        start = at + len(head) + 1
+        end = start + int(words[2])
+        found.append(answer[start:end])
+        at = end + 1
+    return found
+
+
+def _hunk_lines(diff: bytes, top: Path) -> Iterator[tuple[Path, Changed]]:
     path: Path | None = None
     lines: set[int] = set()
+    gaps: set[int] = set()
+    ends: set[int] = set()
     # Lines of a hunk still to come: what they hold is not to be taken for a header.
     left = 0
+    removed: int | None = None
     for line in diff.split(b"\n"):
         if left and line[:1] in (b"+", b"-"):
             left -= 1
+            if removed is not None and line[1:].strip():
+                (ends if line[1:2] in (b" ", b"\t") else gaps).add(removed)
+                removed = None
             continue
         if line.startswith(b"+++ "):
-            if path is not None and lines:
-                yield path, frozenset(lines)
+            if path is not None and (lines or gaps or ends):
+                yield path, Changed(frozenset(lines), frozenset(gaps), frozenset(ends))
             name = _unquoted(line[4:])
             path = top / os.fsdecode(name[2:]) if name.startswith(b"b/") else None
-            lines = set()
+            lines, gaps, ends = set(), set(), set()
             continue
         match = _HUNK.match(line)
         if match:
             start = int(match["start"])
             length = int(match["length"] or 1)
             left = length + int(match["old"] or 1)
+            removed = start if length == 0 else None
             lines |= set(range(start, start + length))
-    if path is not None and lines:
-        yield path, frozenset(lines)
+    if path is not None and (lines or gaps or ends):
+        yield path, Changed(frozenset(lines), frozenset(gaps), frozenset(ends))
 
 
 def _unquoted(name: bytes) -> bytes:
@@ -152,14 +248,19 @@ def _changed(output: bytes | None) -> list[bytes]:
     return names
 
 
-def _git(directory: Path, *arguments: str) -> bytes | None:
+def _git(directory: Path, *arguments: str, given: bytes = b"") -> bytes | None:
     environment = {k: v for k, v in os.environ.items() if k not in _REPOSITORY_VARIABLES}
     environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     # A repository's own configuration could name a program to run as its file monitor.
     command = ["git", "--literal-pathspecs", "-c", "core.fsmonitor=false", *arguments]
     try:
         done = subprocess.run(
-            command, cwd=directory, env=environment, capture_output=True, check=False
+            command,
+            cwd=directory,
+            env=environment,
+            input=given,
+            capture_output=True,
+            check=False,
         )
     except FileNotFoundError:
         return None

@@ -13,16 +13,6 @@ from types import SimpleNamespace
 import pytest
 from checking import BREACH, CLEAN, Checker
 
-
-@pytest.fixture
-def project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Checker:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'demo'\n", "utf-8")
-    return Checker(tmp_path, capsys)
-
-
 PACKAGE = Path(__file__).resolve().parent.parent.parent
 MAYBE_OUT = [("ops.py", 6, "OPS101")]
 

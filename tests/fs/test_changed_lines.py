@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opscaffold.errors import UserError
-from opscaffold.fs.git import changed_lines
+from opscaffold.fs.git import changed_lines, contents_at
 
 
 def git(directory: Path, *arguments: str) -> None:
@@ -31,7 +31,8 @@ def commit(repository: Path, **files: str) -> None:
 
 def changed(repository: Path, revision: str = "HEAD") -> dict[str, set[int] | None]:
     found = changed_lines(repository, revision)
-    return {p.name: None if lines is None else set(lines) for p, lines in found.items()}
+    named = {p.name: None if c.lines is None else set(c.lines) for p, c in found.items()}
+    return {name: lines for name, lines in named.items() if lines is None or lines}
 
 
 def test_changed_and_added_lines_count_and_removed_ones_do_not(repository: Path) -> None:
@@ -96,3 +97,67 @@ def test_a_revision_that_is_not_is_refused(repository: Path, revision: str) -> N
 def test_without_a_repository_there_is_no_revision(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no git repository"):
         changed_lines(tmp_path, "HEAD")
+
+
+@pytest.mark.parametrize(
+    ("removed", "touched"),
+    [
+        # Within the first block, at its end, and the second block as a whole.
+        ({2}, [(1, 2)]),
+        ({3}, [(1, 2)]),
+        ({4, 5, 6}, []),
+        ({5, 6}, []),
+        ({6}, [(5, 5)]),
+        ({1}, []),
+    ],
+)
+def test_removed_lines_touch_the_block_they_stood_in(
+    repository: Path, removed: set[int], touched: list[tuple[int, int]]
+) -> None:
+    lines = ["def a():\n", "    1\n", "    2\n", "\n", "def b():\n", "    3\n"]
+    commit(repository, a="".join(lines))
+    left = [line for number, line in enumerate(lines, 1) if number not in removed]
+    (repository / "a.py").write_text("".join(left), "utf-8")
+    (found,) = changed_lines(repository, "HEAD").values()
+    assert found.lines == frozenset()
+    first = len([n for n in (1, 2, 3) if n not in removed])
+    blocks = [(1, first), (first + 2, len(left))]
+    assert [span for span in blocks if span[0] <= span[1] and found.touches(*span)] == touched
+
+
+def test_a_new_file_is_touched_everywhere(repository: Path) -> None:
+    commit(repository, a="1\n")
+    (repository / "new.py").write_text("1\n2\n", "utf-8")
+    assert changed_lines(repository, "HEAD")[repository.resolve() / "new.py"].touches(2, 2)
+
+
+def test_files_are_read_as_a_revision_had_them(repository: Path) -> None:
+    long = "".join(f"{n}\n" for n in range(50))
+    commit(repository, same="1\n", edited="old\nü\n", gone="3\n", moved=long)
+    (repository / "edited.py").write_text("new\n", "utf-8")
+    (repository / "gone.py").unlink()
+    (repository / "new.py").write_text("5\n", "utf-8")
+    git(repository, "mv", "moved.py", "there.py")
+    found = contents_at(repository, "HEAD")
+    assert {path.name: data for path, data in found.contents.items()} == {
+        "edited.py": "old\nü\n".encode(),
+        "gone.py": b"3\n",
+        "new.py": None,
+        "moved.py": long.encode(),
+        "there.py": None,
+    }
+    assert {old.name: new.name for old, new in found.moved.items()} == {"moved.py": "there.py"}
+
+
+def test_a_tree_that_is_as_it_was_has_no_other_contents(repository: Path) -> None:
+    commit(repository, a="1\n")
+    assert contents_at(repository, "HEAD").contents == {}
+
+
+def test_without_git_that_is_said(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(repository, a="1\n")
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    with pytest.raises(UserError, match="git is not on PATH"):
+        changed_lines(repository, "HEAD")
