@@ -15,8 +15,10 @@ from opscaffold.migrate.rewrite import Rewriter
 from opscaffold.migrate.syntax import code_of
 from opscaffold.rules import missing_fake
 from opscaffold.rules.base import OpFacts
+from opscaffold.rules.declared import maybe_outs
 from opscaffold.rules.functions import AnyFunction
 from opscaffold.rules.kernels import kernels_of
+from opscaffold.rules.returned import Sharing, shared_arguments
 from opscaffold.source.model import Form, Module, Registration, Role
 
 _REGISTER = "register_fake"
@@ -56,8 +58,10 @@ def add_fake(context: Context, facts: OpFacts, plan: OpPlan) -> None:
 
     Where none can be derived, the plan says so: the op had none before either.
     """
-    if not missing_fake.lacks_fake(facts):
+    if not missing_fake.lacks_fake(facts) or maybe_outs(facts):
         return
+    if any(shared.sharing is Sharing.MUTATED for shared in shared_arguments(facts)):
+        return  # What it returns will change first.
     try:
         place, fake = derived(context, facts, plan)
     except UnderivableError as error:
