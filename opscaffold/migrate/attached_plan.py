@@ -1,0 +1,218 @@
+"""What is attached to a split op: each registration, and the half that it belongs to."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+import libcst as cst
+
+from opscaffold.findings.model import Finding, Severity
+from opscaffold.migrate.attached import FakeEditor, code_words
+from opscaffold.migrate.attached_autograd import AutogradEditor
+from opscaffold.migrate.attached_change import AnyFunction, FunctionChange
+from opscaffold.migrate.attached_functions import Functions
+from opscaffold.migrate.attached_grad_calls import calls_under_grad
+from opscaffold.migrate.attached_kernels import KernelSplitter
+from opscaffold.migrate.attached_slots import uses_of
+from opscaffold.migrate.attached_vmap import RuleEditor
+from opscaffold.migrate.bindings import Bindings
+from opscaffold.migrate.callers import MENTION_CODE, MENTION_NAME
+from opscaffold.migrate.calls import Signature
+from opscaffold.migrate.edits import CallForm, FileEdits
+from opscaffold.migrate.plan import Context, OpPlan
+from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.split import refuse_early_use
+from opscaffold.migrate.syntax import code_of
+from opscaffold.rules.base import OpFacts, position
+from opscaffold.rules.contracts import signature_of
+from opscaffold.rules.fakes import is_fake
+from opscaffold.source.model import Module, Op, Registration, Role
+
+_KERNELS = (Role.KERNEL, Role.IMPL)
+
+
+class Attachments:
+    """Plans what is attached to one op, after its callers are planned into ``bindings``."""
+
+    def __init__(
+        self,
+        context: Context,
+        facts: OpFacts,
+        signature: Signature,
+        bindings: Bindings,
+        plan: OpPlan,
+        edits: dict[Module, FileEdits],
+    ) -> None:
+        self.context, self.facts, self.signature = context, facts, signature
+        self.bindings, self.plan, self.edits = bindings, plan, edits
+        self.op: Op = facts.op
+        self.reasons: list[RefusalError] = []
+
+    def plan_all(self) -> list[RefusalError]:
+        """Plan every registration but the fake kernels and those of a low-level definition.
+
+        Returns what stands against the split.
+        """
+        low_level = self.op.definition.role is Role.DEFINE
+        kernels = []
+        for registration in self.op.attached:
+            if registration.role is Role.FAKE or (low_level and registration.role is Role.IMPL):
+                continue
+            if registration.role in _KERNELS and not is_fake(registration):
+                kernels.append(registration)
+                continue
+            try:
+                self._plan(registration)
+            except RefusalError as refusal:
+                refusal.where = refusal.where or registration.module
+                refusal.node = refusal.node or registration.statement
+                self.reasons.append(refusal)
+        self.reasons += KernelSplitter(
+            self.context,
+            self.facts,
+            self.bindings,
+            self.signature.buffer,
+            self.signature.into,
+            self.bindings.qualname.removeprefix(self.op.qualname),
+            self._edits_of,
+        ).split_all(kernels)
+        return self.reasons
+
+    def _plan(self, registration: Registration) -> None:
+        project, syntaxes = self.context.project, self.context.syntaxes
+        functions = Functions(project, [registration])
+        rules = RuleEditor(
+            project, syntaxes, functions, self.signature, self.facts.arguments, self._is_trailing()
+        )
+        match registration.role:
+            case Role.IMPL:
+                FakeEditor(project, syntaxes, self.facts.arguments, self.signature.buffer).edit(
+                    registration, self.edits
+                )
+            case Role.AUTOGRAD:
+                editor = AutogradEditor(
+                    project, syntaxes, functions, self.signature, self._is_trailing()
+                )
+                for module, change in editor.edit(registration):
+                    self._take(module, change)
+                self._note_calls_under_grad()
+            case Role.VMAP:
+                module, change, buffer = rules.edit_vmap(registration)
+                self._take(module, change, buffer)
+                self._note(registration, "vmap rule", "vmap does not work on out= ops")
+            case Role.TORCH_DISPATCH:
+                self._take(*rules.edit_dispatch(registration))
+                self._note(registration, "torch_dispatch rule", "it was written for one op")
+            case Role.AUTOCAST:
+                why = "a cast copy of the buffer would be written instead"
+                self._note(registration, "autocast rule", why)
+            case _:
+                raise RefusalError(
+                    registration.statement,
+                    f"`{registration.role.value}` is attached to the op, and would have to be "
+                    "split with it",
+                    "split this op by hand",
+                    registration.module,
+                )
+
+    def _is_trailing(self) -> bool:
+        """Whether the buffer is the last positional argument, and may be left out."""
+        positional, buffer = self.signature.positional, self.signature.buffer
+        contract = signature_of(self.context.project, self.op)
+        if contract is None or not positional or positional[-1] != buffer:
+            return False
+        return any(p.name == buffer and p.default is not None for p in contract.parameters)
+
+    def _edits_of(self, module: Module) -> FileEdits:
+        return self.edits.setdefault(module, FileEdits())
+
+    def _take(self, module: Module, change: FunctionChange, buffer: str | None = None) -> None:
+        """Put a changed function in the place of the old one, with the calls inside it."""
+        if change.idle:
+            return
+        inside = self.bindings.edits.get(module.path, FileEdits())
+        if buffer is not None:
+            inside = _without_buffer(inside, module, change, buffer)
+        built = change.build(inside)
+        if buffer is not None:
+            _refuse_left_over(built, buffer, change.function)
+        key = change.syntax.key(change.function)
+        target = self._edits_of(module)
+        if isinstance(built, cst.Lambda):
+            target.lambdas[key] = built
+        else:
+            target.statements[key] = [built]
+
+    def _note_calls_under_grad(self) -> None:
+        for module, call in calls_under_grad(self.context.project, self.op, self.bindings):
+            note = Finding(
+                MENTION_CODE,
+                MENTION_NAME,
+                Severity.INFO,
+                position(module, call),
+                f"an argument of this call of `{self.bindings.qualname}` requires grad: PyTorch "
+                "raises for that, as it did before, since nothing flows back through a buffer",
+                self.op.qualname,
+                f"call `{self.op.qualname}` without a buffer there, or under torch.no_grad()",
+            )
+            if note not in self.plan.notes:
+                self.plan.notes.append(note)
+
+    def _note(self, registration: Registration, what: str, why: str) -> None:
+        self.plan.notes.append(
+            Finding(
+                MENTION_CODE,
+                MENTION_NAME,
+                Severity.INFO,
+                position(registration.module, registration.statement),
+                f"the {what} stays with `{self.op.qualname}`; `{self.bindings.qualname}` gets "
+                f"none: {why}",
+                self.op.qualname,
+                f"see whether callers of `{self.bindings.qualname}` rely on it",
+            )
+        )
+
+
+def _without_buffer(
+    edits: FileEdits, module: Module, change: FunctionChange, buffer: str
+) -> FileEdits:
+    """The edits with every call that hands on the omitted buffer as one that allocates."""
+    calls = dict(edits.calls)
+    for node in ast.walk(change.function):
+        key = change.syntax.key(node) if isinstance(node, ast.Call) else None
+        edit = None if key is None else calls.get(key)
+        if edit is None or key is None or not isinstance(node, ast.Call):
+            continue
+        starts = {k.value: (k.lineno, k.col_offset) for k in node.keywords}
+        order = sorted(
+            [*node.args, *(k.value for k in node.keywords)],
+            key=lambda a: starts.get(a, (a.lineno, a.col_offset)),
+        )
+        given = order[edit.argument]
+        if isinstance(given, ast.Name) and given.id == buffer:
+            if any(not isinstance(n.ctx, ast.Load) for n in uses_of(change.function, buffer)):
+                raise RefusalError(
+                    node,
+                    f"`{buffer}` is bound again in the vmap rule, so whether this call is given a "
+                    "buffer is not known",
+                    "use another name there",
+                    module,
+                )
+            calls[key] = replace(edit, form=CallForm.FRESH)
+    return replace(edits, calls=calls)
+
+
+def _refuse_left_over(
+    built: cst.FunctionDef | cst.Lambda, buffer: str, function: AnyFunction
+) -> None:
+    """Raise RefusalError where a changed function still reads the parameter that went."""
+    if isinstance(built, cst.FunctionDef):
+        if isinstance(function, ast.FunctionDef):
+            refuse_early_use(built, buffer, function)
+    elif buffer in code_words(code_of(built.body)):
+        raise RefusalError(
+            function,
+            f"the vmap rule uses `{buffer}`, which the functional op does not take",
+            f"leave `{buffer}` out of the rule",
+        )
