@@ -56,8 +56,9 @@ def _record(project: Project, op: Op) -> OpRecord:
 
 
 def _line(registration: Registration) -> int:
-    # A bare decorator is an operand and no call.
-    return (registration.call or registration.operand or registration.statement).lineno
+    # A bare decorator is no call.
+    bare = registration.decorator or registration.operand
+    return (registration.call or bare or registration.statement).lineno
 
 
 def _function(registration: Registration) -> str | None:

@@ -50,37 +50,18 @@ def tags_of(project: Project, registration: Registration) -> frozenset[Tag] | No
 
 
 def written_value(
-    project: Project, registration: Registration, name: str
+    _: Project, registration: Registration, name: str
 ) -> tuple[Module, ast.expr] | None:
-    """The argument of a registration, and the module it stands in; through one project helper.
+    """The argument of a registration, and the module it stands in; None where there is none.
 
-    None where there is none, or where the helper makes it of more than a parameter of its own.
+    Of one that a project helper makes it is what the helper's parameters then stand for.
     """
     value = registration.arguments.get(name)
     if value is None:
         return None
     if registration.form is not Form.HELPER:
         return registration.module, value
-    if isinstance(value, ast.Constant):
-        return registration.module, value
-    helper = registration.helper
-    if not isinstance(value, ast.Name) or helper is None or registration.call is None:
-        return None
-    positional = [a.arg for a in (*helper.args.posonlyargs, *helper.args.args)]
-    if value.id not in (*positional, *(a.arg for a in helper.args.kwonlyargs)):
-        return None
-    if value.id in registration.keywords:
-        return registration.module, registration.keywords[value.id]
-    if any(k.arg is None for k in registration.call.keywords):
-        return None
-    given = registration.call.args
-    if any(isinstance(a, ast.Starred) for a in given):
-        return None
-    if value.id in positional and positional.index(value.id) < len(given):
-        return registration.module, given[positional.index(value.id)]
-    default = default_of(helper, value.id)
-    home = next((m for m, node in project.helpers if node is helper), None)
-    return None if default is None or home is None else (home, default)
+    return registration.settled.get(name, (registration.module, value))
 
 
 def default_of(

@@ -99,7 +99,7 @@ def _may_be_elsewhere(project: Project, op: Op) -> bool:
         pattern = r".+".join(map(re.escape, _HOLE.split(stray.name_hint)))
         if op.definition.qualname is None or re.fullmatch(pattern, op.qualname):
             return True
-    helper = op.definition.helper
+    helper = op.definition.helper if Role.FAKE not in op.definition.declined else None
     unfollowed = helper is not None and not any(is_fake(r) for r in op.attached)
     if unfollowed and helper is not None and _FAKE_CALL.search(ast.unparse(helper)):
         return True

@@ -39,6 +39,18 @@ _ALWAYS_SKIPPED = frozenset(
 # Build output, unless git tracks it: a package may well be called `build`.
 _SKIPPED_UNTRACKED = frozenset({"build", "dist", "venv", "_build"})
 
+# Every match of the pattern below holds one of these, and they are found faster.
+_TELLTALE = (
+    b"custom_op",
+    b"triton_op",
+    b"library",
+    b"Library",
+    b"impl",
+    b"register_",
+    b"infer_schema",
+    b"mutates_args",
+    b"define",
+)
 _REGISTERING = re.compile(
     rb"custom_op|triton_op|torch\s*\.\s*library|\bLibrary\b|import\s+library|impl_abstract"
     rb"|\bregister_(?:fake|kernel|autograd|vmap|autocast|torch_dispatch)\b"
@@ -52,7 +64,7 @@ def may_register(data: bytes) -> bool:
     One that registers through a project helper or a renamed import need not hold any of these
     words; look for the names of those with ``mentions``.
     """
-    return _REGISTERING.search(data) is not None
+    return any(word in data for word in _TELLTALE) and _REGISTERING.search(data) is not None
 
 
 def read_bytes(path: Path) -> bytes | None:
@@ -69,6 +81,21 @@ def mentions(names: Iterable[str]) -> re.Pattern[bytes]:
     if not words:
         return re.compile(rb"(?!)")
     return re.compile(rb"(?<!\w)(?:" + b"|".join(words) + rb")(?!\w)")
+
+
+class Words:
+    """A set of names, and whether bytes hold any of them as a whole word."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        known = set(names)
+        self._literals = [name.encode() for name in sorted(known)]
+        self._pattern = mentions(known)
+
+    def in_(self, data: bytes) -> bool:
+        """Say whether any of the names is a word of the data."""
+        if not any(literal in data for literal in self._literals):
+            return False
+        return self._pattern.search(data) is not None
 
 
 def find_root(paths: Sequence[Path]) -> Path:

@@ -3,53 +3,52 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from opscaffold.source.classes import class_of_self
+from opscaffold.source.frames import Use, bind, of_instance, returned_values
 from opscaffold.source.model import FunctionNode, Module
-from opscaffold.source.nodes import children, walk
+from opscaffold.source.nodes import walk
+from opscaffold.source.operands import Frame, Operand
 from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.scopes import Binding, How
 from opscaffold.source.sites import Site
-from opscaffold.source.strings import Frame, Operand, Strings
+from opscaffold.source.strings import Strings
+from opscaffold.source.torch_api import DEFINING
+from opscaffold.source.tree import Tree
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MAX_DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Use:
-    """One place that calls a function or puts it on a definition as decorator.
+class Step:
+    """A site that the use of a helper leads to, and what its parameters then stand for.
 
-    ``callee`` is the function as written, ``call`` the call that applies it (None for a
-    decorator, which is applied to ``decorated``).
+    ``helper`` is the function used, ``last`` the use, perhaps within it, of the function that
+    holds the site. ``runs`` is False where the values given do not lead there.
     """
 
-    module: Module
-    callee: ast.expr
-    call: ast.Call | None
-    decorated: FunctionNode | None
-
-    @property
-    def written(self) -> ast.Call | None:
-        """The call that stands in the text, if there is one."""
-        if self.call is not None:
-            return self.call
-        return self.callee if isinstance(self.callee, ast.Call) else None
+    site: Site
+    frame: Frame
+    helper: FunctionNode
+    last: Use
+    runs: bool
 
 
 class Helpers:
     """The helpers found so far: a site belongs to the function whose parameters it waits for."""
 
-    def __init__(self, resolver: Resolver, strings: Strings) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, strings: Strings) -> None:
+        self.tree = tree
         self.resolver = resolver
         self.strings = strings
         self.sites: dict[ast.AST, list[Site]] = {}
         self.uses: dict[ast.AST, list[Use]] = {}
         self.modules: dict[ast.AST, Module] = {}
         self._home: dict[ast.AST, Module] = {}
-        self._applied: dict[Module, list[tuple[Use, FunctionNode]]] = {}
+        self._callees: dict[ast.expr, FunctionNode | None] = {}
         self._returned: dict[ast.AST, FunctionNode | None] = {}
 
     def take(self, site: Site) -> bool:
@@ -58,25 +57,43 @@ class Helpers:
         It waits where the function it registers is a parameter or made from one; where it
         registers no function, where the name, the schema or the op is.
         """
-        if site.function is not None:
+        if site.function is not None and not site.packed:
             waits = self._parameters(site.module, site.function)
             if not waits and not site.sure and site.operand is not None:
                 waits = self._parameters(site.module, site.operand)
         else:
-            parts = [site.operand, site.library, site.arguments.get("schema")]
+            parts = [site.operand, site.library, site.arguments.get("schema"), *site.packed]
             waits = [a for p in parts if p is not None for a in self._parameters(site.module, p)]
         owner = self._innermost(site.module, waits)
+        if owner is None:
+            owner = self._of_waiting_op(site)
         if owner is None:
             return False
         self.sites.setdefault(owner, []).append(site)
         self.modules[owner] = site.module
         return True
 
+    def _of_waiting_op(self, site: Site) -> FunctionNode | None:
+        """Return the helper that a site adds something of its own to the op of."""
+        if site.api.role in DEFINING:
+            return None
+        parts = [part for part in (site.operand, site.library) if part is not None]
+        waits = [a for part in parts for a in self._parameters(site.module, part)]
+        owner = self._innermost(site.module, waits)
+        defines = any(s.api.role in DEFINING for s in self.sites.get(owner, ())) if owner else False
+        return owner if defines else None
+
     def take_use(self, use: Use) -> bool:
         """Keep a use, within a function, of a helper that hands on that function's parameters."""
         if use.decorated is not None or use.call is None:
             return False
         parts = [*use.call.args, *(k.value for k in use.call.keywords)]
+        parent = use.module.parents.get(use.call)
+        if isinstance(parent, _FUNCTIONS) and use.call in parent.decorator_list:
+            # What it registers stands there, and not in a parameter.
+            return False
+        if isinstance(parent, ast.Call) and parent.func is use.call:
+            parts = parent.args
         waits = [a for part in parts for a in self._parameters(use.module, part)]
         owner = self._innermost(use.module, waits)
         if owner is None:
@@ -99,7 +116,9 @@ class Helpers:
                 if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
                     name = node.name
                 node = module.parents.get(node)
-            found.add(name)
+            # A helper called `_` is one that nothing refers to.
+            if name.strip("_"):
+                found.add(name)
         return found
 
     def is_instance(self, target: Target) -> bool:
@@ -115,41 +134,56 @@ class Helpers:
             for function in _enclosing(module, outer)
         )
 
-    def uses_in(self, module: Module) -> Iterator[tuple[Use, FunctionNode]]:
-        """Yield the places of a module that use a helper, with the helper."""
-        if module not in self._applied:
-            self._applied[module] = list(self._all_uses(module))
-        known = self.known()
-        for use, function in self._applied[module]:
-            if function in known:
-                yield use, function
+    def every_name(self) -> set[str]:
+        """Return the names of the helpers, and of the functions and classes around them."""
+        return {
+            node.name
+            for function, module in self.modules.items()
+            for node in _enclosing(module, function)
+            if isinstance(node, (*_FUNCTIONS, ast.ClassDef))
+        }
 
-    def _all_uses(self, module: Module) -> Iterator[tuple[Use, FunctionNode]]:
-        for node in module.parents:
-            candidates: list[Use] = []
-            if isinstance(node, ast.Call):
-                candidates.append(Use(module, node.func, node, None))
-            elif isinstance(node, _FUNCTIONS):
-                candidates += [Use(module, d, None, node) for d in node.decorator_list]
-            for use in candidates:
-                applied = self._callee(Operand(module, use.callee), 0)
-                if applied is not None:
-                    yield use, applied[0]
+    def uses_in(self, module: Module, words: Iterable[str] = ()) -> Iterator[Use]:
+        """Yield the places of a module that use a helper.
 
-    def expand(
-        self, use: Use, frame: Frame | None = None, depth: int = 0
-    ) -> Iterator[tuple[Site, Frame, FunctionNode]]:
-        """Yield the sites that a use runs, with what their parameters then stand for."""
+        ``words`` are names that stand for a helper, or its object, in other modules.
+        """
+        known, index = self.known(), self.tree.calls(module)
+        names = {*self.every_name(), *words}
+        candidates: list[tuple[ast.expr, ast.Call | None, FunctionNode | None]] = []
+        candidates += [(call.func, call, None) for call in index.calls(names)]
+        candidates += [(written, None, node) for written, node in index.decorators(names)]
+        for callee, call, decorated in candidates:
+            if callee not in self._callees:
+                applied = self._callee(Operand(module, callee), 0)
+                self._callees[callee] = None if applied is None else applied[0]
+            if self._callees[callee] in known:
+                yield Use(module, callee, call, decorated)
+
+    def expand(self, use: Use, frame: Frame | None = None, depth: int = 0) -> Iterator[Step]:
+        """Yield the sites that a use leads to."""
         applied = self._callee(Operand(use.module, use.callee, frame), 0)
         if applied is None or depth > _MAX_DEPTH:
             return
         function, outer = applied
-        inner = self._bind(function, use, frame, outer)
+        instance = self._instance(Operand(use.module, use.callee, frame))
+        inner = bind(self.strings, self._home[function], function, use, frame, outer, instance)
         for site in self.sites.get(function, ()):
-            yield site, inner, function
+            runs = self._runs(site.module, site.call or site.statement, inner)
+            yield Step(site, inner, function, use, runs)
         for deeper in self.uses.get(function, ()):
-            for site, found, _ in self.expand(deeper, inner, depth + 1):
-                yield site, found, function
+            runs = self._runs(deeper.module, deeper.callee, inner)
+            for step in self.expand(deeper, inner, depth + 1) if runs else ():
+                yield replace(step, helper=function)
+
+    def _runs(self, module: Module, node: ast.AST, frame: Frame) -> bool:
+        """Say whether a place may be reached: not so under `if fake is not None` without a fake."""
+        for choice, branch in self.tree.scopes(module).path(node, module.tree):
+            if isinstance(choice, (ast.If, ast.IfExp)):
+                answer = self.strings.decide(Operand(module, choice.test, frame))
+                if answer is not None and answer != (branch == "body"):
+                    return False
+        return True
 
     def _callee(self, operand: Operand, depth: int) -> tuple[FunctionNode, Frame] | None:
         """Return the function an expression stands for, and what its surroundings stand for.
@@ -166,7 +200,7 @@ class Helpers:
                     continue
                 if isinstance(target.node, _FUNCTIONS):
                     self._home[target.node] = target.module
-                    return target.node, frame
+                    return target.node, self._around(operand)
                 if isinstance(target.node, ast.Call):
                     return self._callee(Operand(target.module, target.node, frame), depth + 1)
             return None
@@ -179,14 +213,36 @@ class Helpers:
         inner = self._inner(function)
         if inner is None:
             return None
-        return inner, self._bind(function, Use(module, node.func, node, None), frame, around)
+        use = Use(module, node.func, node, None)
+        instance = self._instance(Operand(module, node.func, frame))
+        home = self._home[function]
+        return inner, bind(self.strings, home, function, use, frame, around, instance)
+
+    def _instance(self, operand: Operand) -> Operand | None:
+        """Return the call that made the object a method is read from, if it is in sight."""
+        if not isinstance(operand.node, ast.Attribute):
+            return None
+        base = self.strings.settle(Operand(operand.module, operand.node.value, operand.frame))
+        return base if isinstance(base.node, ast.Call) else None
+
+    def _around(self, operand: Operand) -> Frame:
+        """Return what is known where a function stands: for a method, how its object was made."""
+        frame = operand.frame or Frame()
+        made = self._instance(operand)
+        if made is None or not isinstance(made.node, ast.Call):
+            return frame
+        for target in self.resolver.resolve(made.module, made.node.func).targets:
+            if target.module is not None and isinstance(target.node, ast.ClassDef):
+                kind = Operand(target.module, target.node)
+                return of_instance(self.strings, made, kind, frame)
+        return frame
 
     def _inner(self, function: FunctionNode) -> FunctionNode | None:
         """Return the function that a function defines and returns, if it does that."""
         if function not in self._returned:
             home = self._home[function]
             inner: FunctionNode | None = None
-            for value in _returned_values(function):
+            for value in returned_values(function):
                 for target in self.resolver.resolve(home, value).targets:
                     node = target.node
                     if inner is None and isinstance(node, _FUNCTIONS):
@@ -195,38 +251,6 @@ class Helpers:
             if inner is not None:
                 self._home[inner] = home
         return self._returned[function]
-
-    def _bind(self, function: FunctionNode, use: Use, frame: Frame | None, around: Frame) -> Frame:
-        parameters = dict(around.parameters)
-        home = self._home[function]
-        arguments = function.args
-        positional = [*arguments.posonlyargs, *arguments.args]
-        named = {a.arg: a for a in (*positional, *arguments.kwonlyargs)}
-        for argument, default in zip(
-            reversed(positional), reversed(arguments.defaults), strict=False
-        ):
-            parameters[argument] = Operand(home, default)
-        for argument, default_or_none in zip(
-            arguments.kwonlyargs, arguments.kw_defaults, strict=True
-        ):
-            if default_or_none is not None:
-                parameters[argument] = Operand(home, default_or_none)
-        if isinstance(home.parents.get(function), ast.ClassDef) and not any(
-            isinstance(d, ast.Name) and d.id == "staticmethod" for d in function.decorator_list
-        ):
-            positional = positional[1:]
-        if use.call is None:
-            if positional and use.decorated is not None:
-                parameters[positional[0]] = Operand(use.module, use.decorated)
-            return Frame(parameters)
-        for argument, value in zip(positional, use.call.args, strict=False):
-            if isinstance(value, ast.Starred):
-                break
-            parameters[argument] = Operand(use.module, value, frame)
-        for keyword in use.call.keywords:
-            if keyword.arg in named:
-                parameters[named[keyword.arg]] = Operand(use.module, keyword.value, frame)
-        return Frame(parameters)
 
     def _parameters(self, module: Module, node: ast.AST, depth: int = 0) -> list[ast.arg]:
         """Return the parameters that an expression is made from, through local names."""
@@ -257,16 +281,6 @@ class Helpers:
             if best is None or _inside(module, owner, best):
                 best = owner
         return best
-
-
-def _returned_values(function: FunctionNode) -> Iterator[ast.expr]:
-    stack: list[ast.AST] = list(function.body)
-    while stack:
-        node = stack.pop(0)
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value
-        elif not isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Lambda, ast.expr)):
-            stack += children(node)
 
 
 def _enclosing(module: Module, node: ast.AST) -> Iterator[ast.AST]:

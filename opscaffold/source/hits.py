@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from opscaffold.source.model import Form, Op
-from opscaffold.source.ops import qualname_of
+from opscaffold.source.registering import qualname_of
 from opscaffold.source.resolve import Resolution, Target
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -74,6 +74,9 @@ class Registration:
     registering name is torch's on some path only (a version fallback). ``helper`` is the project
     function that registers, where form is HELPER and it can be read. ``result`` is the node
     whose value is the op: the decorated definition, or the outermost registering call.
+    ``decorator`` is a project helper that is put on a definition, as written. ``settled`` holds
+    what each argument stands for, as far as that can be followed, with the module it stands in.
+    ``declined`` are the roles that the helper can register and, as it is called here, does not.
     """
 
     role: Role
@@ -94,6 +97,9 @@ class Registration:
     fallback: bool = False
     helper: FunctionNode | None = None
     result: ast.AST | None = None
+    decorator: ast.expr | None = None
+    settled: dict[str, tuple[Module, ast.expr]] = field(default_factory=dict)
+    declined: frozenset[Role] = frozenset()
 
 
 @dataclass(slots=True, eq=False)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from opscaffold.config.model import Registrar
 from opscaffold.source.model import Form, FunctionNode, Module, Registration, Role
+from opscaffold.source.operands import Frame, Operand
 from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.sites import is_conditional, statement_of
-from opscaffold.source.strings import Frame, Operand, Strings, Text, known
+from opscaffold.source.strings import Strings, Text, known
 from opscaffold.source.torch_api import bind
+from opscaffold.source.tree import Tree
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _STRING_LIKE = (ast.Constant, ast.JoinedStr, ast.BinOp)
@@ -41,11 +43,13 @@ class Registrars:
     def __init__(
         self,
         registrars: Sequence[Registrar],
+        tree: Tree,
         resolver: Resolver,
         strings: Strings,
         namespace: NamespaceOf,
     ) -> None:
         self._known = {registrar.helper: registrar for registrar in registrars}
+        self._tree = tree
         self._resolver = resolver
         self._strings = strings
         self._namespace = namespace
@@ -56,13 +60,18 @@ class Registrars:
         """Return the words of which a file that uses a helper holds at least one."""
         return {helper.rpartition(".")[2] for helper in self._known}
 
-    def take(self, module: Module) -> list[Registration]:
-        """Return the registrations that a module makes through described helpers."""
+    def take(self, module: Module, words: Iterable[str] = ()) -> list[Registration]:
+        """Return the registrations that a module makes through described helpers.
+
+        Those that were returned before are left out.
+        """
         if not self._known:
             return []
         found: list[Registration] = []
-        for node in module.parents:
-            if not isinstance(node, (ast.Name, ast.Attribute)):
+        index, names = self._tree.calls(module), {*self.names(), *words}
+        written = [call.func for call in index.calls(names)]
+        for node in (*written, *(decorator for decorator, _ in index.decorators(names))):
+            if not isinstance(node, (ast.Name, ast.Attribute)) or node in self.taken:
                 continue
             use = self._use(module, node)
             if use is not None:

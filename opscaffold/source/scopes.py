@@ -41,10 +41,11 @@ class How(enum.Enum):
     FUNCTION = "function"
     CLASS = "class"
     VALUE = "assignment of a value in sight"
+    ENTERED = "with"
     PARAMETER = "parameter"
     DELETED = "del"
     DECLARED = "annotation without a value"
-    OTHER = "loop, with, except, match, unpacking or augmented assignment"
+    OTHER = "loop, except, match, unpacking or augmented assignment"
 
 
 @dataclass(slots=True, eq=False)
@@ -52,8 +53,9 @@ class Binding:
     """One place that binds a name.
 
     ``node`` is the alias, definition, parameter or Name that does it, ``statement`` the
-    statement around it, ``value`` what a VALUE binds. From ``position`` on the binding holds.
-    ``path`` leads through the branches it stands under, from its scope inwards.
+    statement around it, ``value`` what a VALUE binds, or what is
+    entered to get an ENTERED. From ``position`` on the binding holds.
+    ``owner`` is the node of the scope it stands in.
     ``elsewhere`` says that a function binds it by ``global`` or ``nonlocal``.
     """
 
@@ -62,9 +64,18 @@ class Binding:
     node: ast.AST
     statement: ast.AST
     position: Position
-    path: tuple[Step, ...]
+    scopes: Scopes
+    owner: ast.AST
     value: ast.expr | None = None
     elsewhere: bool = False
+    _path: tuple[Step, ...] | None = None
+
+    @property
+    def path(self) -> tuple[Step, ...]:
+        """The branches it stands under, from its scope inwards."""
+        if self._path is None:
+            self._path = self.scopes.path(self.node, self.owner)
+        return self._path
 
 
 @dataclass(slots=True, eq=False)
@@ -238,6 +249,8 @@ class Scopes:
             while scope.kind is Kind.COMPREHENSION and scope.parent is not None:
                 scope = scope.parent
             self._bind(scope, node.id, How.VALUE, node, _end(parent), parent.value)
+        elif isinstance(parent, ast.withitem):
+            self._bind(scope, node.id, How.ENTERED, node, _end(node), parent.context_expr)
         elif isinstance(parent, ast.AnnAssign):
             self._bind(scope, node.id, How.DECLARED, node, _end(parent))
         else:
@@ -262,7 +275,7 @@ class Scopes:
         statement = node
         while not isinstance(statement, (ast.stmt, ast.Module)):
             statement = self.module.parents[statement]
-        binding = Binding(name, how, node, statement, position, self.path(node, scope.node), value)
+        binding = Binding(name, how, node, statement, position, self, scope.node, value)
         scope.bindings.setdefault(name, []).append(binding)
 
     def _open(self, kind: Kind, node: ast.AST, parent: Scope) -> Scope:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from opscaffold.source.model import Form, Module, Role
-from opscaffold.source.resolve import Resolution, Resolver
+from opscaffold.source.libraries import Libraries
+from opscaffold.source.model import Form, FunctionNode, Module, Role
+from opscaffold.source.operands import Operand
+from opscaffold.source.resolve import Resolver
 from opscaffold.source.scopes import How
 from opscaffold.source.torch_api import (
+    API_WORDS,
     FUNCTIONS,
     LEGACY,
     LIBRARY,
@@ -18,6 +21,7 @@ from opscaffold.source.torch_api import (
     Api,
     bind,
 )
+from opscaffold.source.tree import Tree
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BRANCHING = (
@@ -58,6 +62,14 @@ class Site:
     fallback: bool = False
     sure: bool = True
 
+    @property
+    def packed(self) -> list[ast.expr]:
+        """What the call hands on by ``*`` and ``**``."""
+        if self.call is None:
+            return []
+        stars = [a.value for a in self.call.args if isinstance(a, ast.Starred)]
+        return stars + [k.value for k in self.call.keywords if k.arg is None]
+
 
 def statement_of(module: Module, node: ast.AST) -> ast.stmt:
     """Return the statement a node stands in; for a decorator, the decorated definition."""
@@ -81,51 +93,55 @@ def is_conditional(module: Module, node: ast.AST) -> bool:
 class SiteFinder:
     """Finds the sites of a module."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, libraries: Libraries) -> None:
+        self.tree = tree
         self.resolver = resolver
+        self.libraries = libraries
         # custom_op(name, ...) without a function, kept under a name: who uses it registers.
         self.pending: dict[ast.AST, Site] = {}
         self.completed: set[Site] = set()
+        self._seen: set[ast.AST] = set()
+        self._delayed_at: set[ast.AST] = set()
 
-    def find(self, module: Module) -> list[Site]:
-        """Return the sites of a module in the order of its text."""
+    def find(self, module: Module, words: Iterable[str] = ()) -> list[Site]:
+        """Return the sites of a module that were not returned before, in the order of its text.
+
+        ``words`` are names that stand for something of torch's API in other modules.
+        """
         found: list[Site] = []
-        for node in module.parents:
-            if isinstance(node, ast.Call):
-                found.extend(self._call(module, node))
-            elif isinstance(node, _DEFINITIONS):
-                found.extend(self._bare_decorators(module, node))
+        index = self.tree.calls(module)
+        for call in index.calls((*API_WORDS, *words)):
+            if call not in self._seen:
+                self._seen.add(call)
+                found.extend(self._call(module, call))
+        for decorator, node in index.decorators(OP_METHODS):
+            if decorator not in self._seen:
+                self._seen.add(decorator)
+                found.extend(self._bare_decorator(module, decorator, node))
         found.sort(key=lambda site: _place(site.call or site.operand or site.statement))
         return found
 
-    def find_delayed(self, module: Module) -> list[Site]:
+    def find_delayed(self, module: Module, words: Iterable[str] = ()) -> list[Site]:
         """Return the sites where a kept ``custom_op(name, ...)`` gets its function."""
         found: list[Site] = []
         if not self.pending:
             return found
-        for node in module.parents:
-            if isinstance(node, ast.Call) and not isinstance(node.func, ast.Call):
-                kept = self._kept(module, node.func)
-                if kept is not None and node.args:
-                    found.append(self._delayed(kept, module, node, node.args[0]))
-            elif isinstance(node, _DEFINITIONS):
-                for decorator in node.decorator_list:
-                    if not isinstance(decorator, ast.Call):
-                        kept = self._kept(module, decorator)
-                        if kept is not None:
-                            found.append(self._delayed(kept, module, node, node))
+        index, names = self.tree.calls(module), (*API_WORDS, *words)
+        for call in index.calls(names):
+            if call.args and not isinstance(call.func, ast.Call):
+                found += self._completed(module, call.func, call, call.args[0])
+        for decorator, node in index.decorators(names):
+            if not isinstance(decorator, ast.Call):
+                found += self._completed(module, decorator, node, node)
         return found
 
-    def is_library(self, found: Resolution) -> bool:
-        """Say whether a value may be a Library made in sight."""
-        return any(
-            t.module is not None
-            and isinstance(t.node, ast.Call)
-            and any(
-                f.dotted == LIBRARY for f in self.resolver.resolve(t.module, t.node.func).targets
-            )
-            for t in found.targets
-        )
+    def _completed(
+        self, module: Module, callee: ast.expr, node: ast.AST, function: ast.AST
+    ) -> Iterator[Site]:
+        kept = self._kept(module, callee)
+        if kept is not None and callee not in self._delayed_at:
+            self._delayed_at.add(callee)
+            yield self._delayed(kept, module, node, function)
 
     def _kept(self, module: Module, node: ast.expr) -> Site | None:
         if not isinstance(node, (ast.Name, ast.Attribute)):
@@ -157,7 +173,10 @@ class SiteFinder:
         for target in called.targets:
             if target.dotted in FUNCTIONS:
                 api = FUNCTIONS[target.dotted]
-                yield self._function(module, call, api, fallback=called.certain is None)
+                site = self._function(module, call, api, fallback=called.certain is None)
+                # define(lib, schema) is a decorator, which defines when it is applied.
+                if site.api is not LEGACY[Role.DEFINE] or site.function is not None:
+                    yield site
                 return
             if target.module is not None and isinstance(target.node, ast.Call):
                 api_of = self._partial(target.module, target.node)
@@ -186,9 +205,9 @@ class SiteFinder:
                 yield self._site(module, call, api, Form.LIBRARY, library=base, sure=sure)
 
     def _takes_library(self, module: Module, node: ast.expr) -> bool:
-        if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.BoolOp)):
+        if isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp)):
             return False
-        if self.is_library(self.resolver.resolve(module, node)):
+        if self.libraries.any(Operand(module, node)):
             return True
         if not isinstance(node, ast.Name):
             return False
@@ -237,7 +256,7 @@ class SiteFinder:
         if function is None and takes_function and decorates:
             kernel = made = statement
             written = Form.DECORATOR
-        elif function is None and api.function and isinstance(parent, ast.Call):
+        elif function is None and takes_function and isinstance(parent, ast.Call):
             if parent.func is call and parent.args:
                 kernel, made, written = parent.args[0], parent, Form.CURRIED
         elif decorates and api.function is None:
@@ -261,19 +280,16 @@ class SiteFinder:
             self.pending[call] = site
         return site
 
-    def _bare_decorators(
-        self, module: Module, node: ast.FunctionDef | ast.AsyncFunctionDef
+    def _bare_decorator(
+        self, module: Module, decorator: ast.expr, node: FunctionNode
     ) -> Iterator[Site]:
-        for decorator in node.decorator_list:
-            if not isinstance(decorator, ast.Attribute) or decorator.attr not in OP_METHODS:
-                continue
-            api = OP_METHODS[decorator.attr]
-            if api.function is None or self.resolver.resolve(module, decorator).targets:
-                continue
-            base = decorator.value
-            yield Site(
-                api, Form.DECORATOR, module, node, None, base, None, node, {}, {}, sure=False
-            )
+        if not isinstance(decorator, ast.Attribute) or decorator.attr not in OP_METHODS:
+            return
+        api = OP_METHODS[decorator.attr]
+        if api.function is None or self.resolver.resolve(module, decorator).targets:
+            return
+        base = decorator.value
+        yield Site(api, Form.DECORATOR, module, node, None, base, None, node, {}, {}, sure=False)
 
     def _partial(self, module: Module, call: ast.Call) -> Api | None:
         """Return what ``functools.partial(custom_op, ...)`` registers; None for other calls."""

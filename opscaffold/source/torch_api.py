@@ -31,7 +31,16 @@ EXPORTS = frozenset(
 )
 
 LIBRARY = "torch.library.Library"
-INFER_SCHEMA = "torch.library.infer_schema"
+INFER_SCHEMA = frozenset(
+    {
+        "torch.library.infer_schema",
+        "torch._library.infer_schema.infer_schema",
+        # Where older releases have it.
+        "torch._library.custom_ops.infer_schema",
+        "torch._custom_op.impl.infer_schema",
+    }
+)
+SCOPED_LIBRARY = "torch.library._scoped_library"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +108,13 @@ LIBRARY_METHODS = {
         Role.TORCH_DISPATCH, ("op_name", "torch_dispatch_class", "fn"), "op_name", "fn"
     ),
 }
+
+API_WORDS = frozenset(
+    {name.rpartition(".")[2] for name in (*FUNCTIONS, *INFER_SCHEMA, LIBRARY, SCOPED_LIBRARY)}
+    | OP_METHODS.keys()
+    | LIBRARY_METHODS.keys()
+)
+"""The names that whatever registers something is written with, or with one bound to it."""
 
 DEFINING = frozenset({Role.CUSTOM_OP, Role.TRITON_OP, Role.DEFINE})
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from opscaffold.fs.text import SourceError, decode, read_source
+from opscaffold.source.calls import CallIndex
 from opscaffold.source.files import read_bytes
 from opscaffold.source.load import Problem, parse_module
 from opscaffold.source.model import Module
@@ -30,6 +31,7 @@ class Tree:
         self._directories = {parent for file in self.files for parent in file.parents}
         self._modules: dict[Path, Module | None] = {}
         self._scopes: dict[Module, Scopes] = {}
+        self._calls: dict[Module, CallIndex] = {}
         self._found: dict[tuple[str, Path], tuple[Path, bool] | None] = {}
         self._bases: dict[str, list[Path]] = {}
         for file in sorted(self.files):
@@ -74,6 +76,12 @@ class Tree:
         if module not in self._scopes:
             self._scopes[module] = Scopes(module)
         return self._scopes[module]
+
+    def calls(self, module: Module) -> CallIndex:
+        """Return the calls of a module by name."""
+        if module not in self._calls:
+            self._calls[module] = CallIndex(module)
+        return self._calls[module]
 
     def base_of(self, path: Path) -> Path:
         """Return the directory from which Python would import the file.
