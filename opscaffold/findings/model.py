@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.findings.intents import Intent
@@ -19,11 +19,16 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place in a file. ``line`` and ``column`` count from 1; ``column`` counts characters."""
+    """A place in a file. ``line`` and ``column`` count from 1; ``column`` counts characters.
+
+    ``end`` is the column behind its last character on that line, None where it is not known. It
+    is for showing only: two positions that differ in it are equal.
+    """
 
     path: Path
     line: int
     column: int = 1
+    end: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

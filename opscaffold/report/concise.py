@@ -34,6 +34,8 @@ def _annotation(finding: Finding, root: Path) -> str:
         "line": str(place.line),
         "col": str(place.column),
     }
+    if place.end is not None and place.end > place.column:
+        properties["endColumn"] = str(place.end - 1)
     listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
     text = finding.message + (f"\n{finding.remedy}" if finding.remedy else "")
     return f"::{_COMMANDS[finding.severity]} {listed}::{_data(text)}\n"

@@ -10,21 +10,26 @@ _TAB = "    "
 _CUT = "..."
 
 
-def excerpt(line: str, column: int, width: int) -> tuple[str, str]:
+def excerpt(line: str, column: int, width: int, end: int | None = None) -> tuple[str, str]:
     """Return a line of source and a line of carets below it, each at most ``width`` cells.
 
-    ``column`` counts characters from 1; the carets mark the word that starts there. Indentation
-    goes, a long line is cut around the place, tabs become spaces and control characters escapes.
+    ``column`` counts characters from 1; the carets mark what stands from there to ``end``, or
+    the word that starts there. Indentation goes, a long line is cut around the place, tabs become
+    spaces and control characters escapes.
     """
     start = min(max(column - 1, 0), len(line))
     word = _WORD.match(line, start)
-    end = word.end() if word else min(start + 1, len(line))
+    stop = word.end() if word else min(start + 1, len(line))
+    if end is not None and end - 1 > start:
+        stop = min(end - 1, len(line))
     indent = min(len(line) - len(line.lstrip()), start)
     before, marked, after = (
-        visible(part) for part in (line[indent:start], line[start:end], line[end:].rstrip())
+        visible(part) for part in (line[indent:start], line[start:stop], line[stop:].rstrip())
     )
     room = max(width, 20)
-    marked = _head(marked, room - 2 * len(_CUT))
+    head = _head(marked, room - 2 * len(_CUT) - min(cells(before), room // 3))
+    if head != marked:
+        marked, after = head + _CUT, ""
     if cells(before) + cells(marked) > room - len(_CUT):
         # A third of the room for what stands before, the rest for what the finding is about.
         left = min(room // 3, room - cells(marked) - 2 * len(_CUT))

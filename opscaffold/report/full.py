@@ -65,7 +65,7 @@ def _block(finding: Finding, root: Path, lines: Lines, width: int) -> list[Style
     block += [[(f"{gutter}   {visible(line)}", "")] for line in rest]
     source = _line(lines, place)
     if source is not None:
-        shown, carets = excerpt(source, place.column, width - len(gutter) - 3)
+        shown, carets = excerpt(source, place.column, width - len(gutter) - 3, place.end)
         block += [
             [(f"{gutter} |", "blue")],
             [(f"{place.line} | ", "blue"), (shown, "")],

@@ -40,6 +40,7 @@ def _finding(finding: Finding, root: Path, repair: Repair | None) -> dict[str, A
         "name": finding.name,
         "severity": finding.severity.value,
         **_place(finding.position, root),
+        "end_column": finding.position.end,
         "op": finding.op or None,
         "message": finding.message,
         "remedy": finding.remedy or None,

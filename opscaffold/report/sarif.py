@@ -102,12 +102,10 @@ def _location(position: Position, root: Path) -> dict[str, Any]:
         artifact = {"uri": position.path.as_uri()}
     else:
         artifact = {"uri": quote(os.fsencode(name)), "uriBaseId": _ROOT}
-    return {
-        "physicalLocation": {
-            "artifactLocation": artifact,
-            "region": {"startLine": position.line, "startColumn": position.column},
-        }
-    }
+    region = {"startLine": position.line, "startColumn": position.column}
+    if position.end is not None:
+        region["endColumn"] = position.end
+    return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
 
 
 def _directory(root: Path) -> str:

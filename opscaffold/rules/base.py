@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,9 +16,12 @@ from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.rules.arguments import arguments_of, kernel_of
 from opscaffold.rules.devices import devices_of
 from opscaffold.rules.names import ProjectNames
-from opscaffold.source.load import char_column
+from opscaffold.source.load import char_column, span
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project
+
+_DEFINED = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+_LINE_END = re.compile(r"\r|\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,5 +125,23 @@ class OpFacts:
 
 
 def position(module: Module, node: ast.AST) -> Position:
-    """Where a node stands, for people: line and column from 1, in characters."""
-    return Position(module.path, getattr(node, "lineno", 1), char_column(module, node))
+    """Where a node stands, for people: line and column from 1, in characters.
+
+    A definition stands at its name, a parameter is its name; of a node over several lines, the
+    end is that of the first of them.
+    """
+    start, end = span(module, node)
+    text = module.source.text
+    column = char_column(module, node)
+    first = start - column + 1
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        match = _DEFINED.match(text, start, end)
+        if match is not None:
+            start, end = match.span(1)
+    elif isinstance(node, ast.arg):
+        end = start + len(node.arg)
+    line_end = _LINE_END.search(text, start, end)
+    if line_end is not None:
+        end = start + len(text[start : line_end.start()].rstrip())
+    line = getattr(node, "lineno", 1)
+    return Position(module.path, line, start - first + 1, end - first + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -181,6 +182,42 @@ def test_the_full_report_does_not_depend_on_the_order_given() -> None:
 )
 def test_carets_stand_below_the_word(line: str, column: int, shown: str, carets: str) -> None:
     assert excerpt(line, column, 60) == (shown, carets)
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "end", "shown", "carets"),
+    [
+        ("    x = value(1)", 9, 17, "x = value(1)", "    ^^^^^^^^"),
+        ("x = '数値'.f(y)", 5, 14, "x = '数値'.f(y)", "    ^^^^^^^^^^^"),
+        ("\treturn\tx", 2, 10, "return    x", "^^^^^^^^^^^"),
+        ("x", 1, 99, "x", "^"),
+        ("value", 1, 1, "value", "^^^^^"),
+    ],
+)
+def test_carets_stand_below_all_that_is_marked(
+    line: str, column: int, end: int, shown: str, carets: str
+) -> None:
+    assert excerpt(line, column, 60, end) == (shown, carets)
+
+
+def test_of_a_long_expression_the_start_is_marked() -> None:
+    shown, carets = excerpt("x = f(" + "a, " * 40 + "b)", 5, 60, 128)
+    assert shown.startswith("x = f(a, a, ")
+    assert shown.endswith("...")
+    assert carets == "    " + "^" * (len(shown) - 4)
+    assert 50 <= len(shown) <= 60
+
+
+def test_the_end_of_a_place_is_told_to_programs() -> None:
+    one = dataclasses.replace(finding(), position=Position(ROOT / "pkg/my ops.py", 2, 10, 13))
+    assert "col=10,endColumn=12::" in render_github([one], ROOT)
+    document = json.loads(render_sarif([one], ROOT, version="1", rules=[]))
+    (location,) = document["runs"][0]["results"][0]["locations"]
+    assert location["physicalLocation"]["region"] == {
+        "startLine": 2,
+        "startColumn": 10,
+        "endColumn": 13,
+    }
 
 
 @pytest.mark.parametrize("width", [20, 33, 80])
