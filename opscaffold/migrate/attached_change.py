@@ -123,8 +123,12 @@ def _shortened(
 ) -> cst.BaseExpression:
     elements: list[Any] = list(display.elements)
     one_line = "\n" not in code_of(display)
+    if len(display.elements) - 1 in indices and isinstance(display, cst.Tuple):
+        display = _without_last_comment(display)
     for index in sorted(indices, reverse=True):
         elements = remove_at(elements, index)
+    if elements and isinstance(display, cst.Tuple):
+        display, elements[-1] = _closed(display, elements[-1])
     if isinstance(display, cst.List) or len(elements) > 1:
         return display.with_changes(elements=elements)
     if not elements:
@@ -139,6 +143,31 @@ def _shortened(
     lpar = display.lpar or [cst.LeftParen()]
     rpar = display.rpar or [cst.RightParen()]
     return display.with_changes(elements=elements, lpar=lpar, rpar=rpar)
+
+
+def _without_last_comment(display: cst.Tuple) -> cst.Tuple:
+    """Drop the comment behind the last element, which is read as one of the parenthesis."""
+    space = display.rpar[0].whitespace_before if display.rpar else None
+    if not isinstance(space, cst.ParenthesizedWhitespace) or space.first_line.comment is None:
+        return display
+    first = space.first_line.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+    closing = display.rpar[0].with_changes(whitespace_before=space.with_changes(first_line=first))
+    return display.with_changes(rpar=[closing, *display.rpar[1:]])
+
+
+def _closed(display: cst.Tuple, last: Any) -> tuple[cst.Tuple, Any]:
+    """Let the line end once where both the last comma and the parenthesis bring an end."""
+    after = getattr(last.comma, "whitespace_after", None)
+    before = display.rpar[0].whitespace_before if display.rpar else None
+    lines = cst.ParenthesizedWhitespace
+    if not isinstance(after, lines) or not isinstance(before, lines):
+        return display, last
+    after = after.with_changes(
+        empty_lines=before.empty_lines, indent=before.indent, last_line=before.last_line
+    )
+    closing = display.rpar[0].with_changes(whitespace_before=cst.SimpleWhitespace(""))
+    last = last.with_changes(comma=last.comma.with_changes(whitespace_after=after))
+    return display.with_changes(rpar=[closing, *display.rpar[1:]]), last
 
 
 class _Changer(Rewriter):

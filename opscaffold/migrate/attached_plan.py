@@ -18,8 +18,9 @@ from opscaffold.migrate.attached_slots import uses_of
 from opscaffold.migrate.attached_vmap import RuleEditor
 from opscaffold.migrate.bindings import Bindings
 from opscaffold.migrate.callers import MENTION_CODE, MENTION_NAME
-from opscaffold.migrate.calls import Signature
-from opscaffold.migrate.edits import CallForm, FileEdits
+from opscaffold.migrate.calls import Signature, buffer_argument
+from opscaffold.migrate.edits import CallEdit, CallForm, FileEdits
+from opscaffold.migrate.evaluation import written_order
 from opscaffold.migrate.plan import Context, OpPlan
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.split import refuse_early_use
@@ -48,11 +49,13 @@ class Attachments:
         self.bindings, self.plan, self.edits = bindings, plan, edits
         self.op: Op = facts.op
         self.reasons: list[RefusalError] = []
+        self._omitting: set[int] = set()
 
-    def plan_all(self) -> list[RefusalError]:
+    def plan_all(self, reasons: list[RefusalError]) -> list[RefusalError]:
         """Plan every registration but the fake kernels and those of a low-level definition.
 
-        Returns what stands against the split.
+        ``reasons`` are what its callers have against the split. Returns all that stands against
+        it: a vmap rule that hands on the buffer that it no longer takes is not counted.
         """
         low_level = self.op.definition.role is Role.DEFINE
         kernels = []
@@ -77,7 +80,7 @@ class Attachments:
             self.bindings.qualname.removeprefix(self.op.qualname),
             self._edits_of,
         ).split_all(kernels)
-        return self.reasons
+        return [*(r for r in reasons if id(r.node) not in self._omitting), *self.reasons]
 
     def _plan(self, registration: Registration) -> None:
         project, syntaxes = self.context.project, self.context.syntaxes
@@ -100,7 +103,9 @@ class Attachments:
             case Role.VMAP:
                 module, change, buffer = rules.edit_vmap(registration)
                 self._take(module, change, buffer)
-                self._note(registration, "vmap rule", "vmap does not work on out= ops")
+                self._note(
+                    registration, "vmap rule", "vmap cannot batch what is written to a buffer"
+                )
             case Role.TORCH_DISPATCH:
                 self._take(*rules.edit_dispatch(registration))
                 self._note(registration, "torch_dispatch rule", "it was written for one op")
@@ -133,7 +138,7 @@ class Attachments:
             return
         inside = self.bindings.edits.get(module.path, FileEdits())
         if buffer is not None:
-            inside = _without_buffer(inside, module, change, buffer)
+            inside = self._without_buffer(inside, module, change, buffer)
         built = change.build(inside)
         if buffer is not None:
             _refuse_left_over(built, buffer, change.function)
@@ -143,6 +148,35 @@ class Attachments:
             target.lambdas[key] = built
         else:
             target.statements[key] = [built]
+
+    def _without_buffer(
+        self, edits: FileEdits, module: Module, change: FunctionChange, buffer: str
+    ) -> FileEdits:
+        """The edits with every call that hands on the omitted buffer as one that allocates."""
+        calls = dict(edits.calls)
+        inside = {id(n) for n in ast.walk(change.function)}
+        for reference in self.context.project.references(self.op):
+            call = reference.call
+            if call is None or id(call) not in inside:
+                continue
+            if not _is_plain_call(call):
+                continue
+            argument = buffer_argument(call, self.signature)
+            if not isinstance(argument, ast.Name) or argument.id != buffer:
+                continue
+            if any(not isinstance(n.ctx, ast.Load) for n in uses_of(change.function, buffer)):
+                raise RefusalError(
+                    call,
+                    f"`{buffer}` is bound again in the vmap rule, so whether this call is given a "
+                    "buffer is not known",
+                    "use another name there",
+                    module,
+                )
+            index = written_order(call).index(argument)
+            fresh = CallEdit(CallForm.FRESH, index, self.signature.buffer)
+            calls[change.syntax.key(call)] = fresh
+            self._omitting.add(id(call))
+        return replace(edits, calls=calls)
 
     def _note_calls_under_grad(self) -> None:
         for module, call in calls_under_grad(self.context.project, self.op, self.bindings):
@@ -174,35 +208,6 @@ class Attachments:
         )
 
 
-def _without_buffer(
-    edits: FileEdits, module: Module, change: FunctionChange, buffer: str
-) -> FileEdits:
-    """The edits with every call that hands on the omitted buffer as one that allocates."""
-    calls = dict(edits.calls)
-    for node in ast.walk(change.function):
-        key = change.syntax.key(node) if isinstance(node, ast.Call) else None
-        edit = None if key is None else calls.get(key)
-        if edit is None or key is None or not isinstance(node, ast.Call):
-            continue
-        starts = {k.value: (k.lineno, k.col_offset) for k in node.keywords}
-        order = sorted(
-            [*node.args, *(k.value for k in node.keywords)],
-            key=lambda a: starts.get(a, (a.lineno, a.col_offset)),
-        )
-        given = order[edit.argument]
-        if isinstance(given, ast.Name) and given.id == buffer:
-            if any(not isinstance(n.ctx, ast.Load) for n in uses_of(change.function, buffer)):
-                raise RefusalError(
-                    node,
-                    f"`{buffer}` is bound again in the vmap rule, so whether this call is given a "
-                    "buffer is not known",
-                    "use another name there",
-                    module,
-                )
-            calls[key] = replace(edit, form=CallForm.FRESH)
-    return replace(edits, calls=calls)
-
-
 def _refuse_left_over(
     built: cst.FunctionDef | cst.Lambda, buffer: str, function: AnyFunction
 ) -> None:
@@ -216,3 +221,10 @@ def _refuse_left_over(
             f"the vmap rule uses `{buffer}`, which the functional op does not take",
             f"leave `{buffer}` out of the rule",
         )
+
+
+def _is_plain_call(call: ast.Call) -> bool:
+    """Whether a call has no star arguments, which would hide what it is given."""
+    return not any(isinstance(a, ast.Starred) for a in call.args) and all(
+        k.arg is not None for k in call.keywords
+    )
