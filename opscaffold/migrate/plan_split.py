@@ -110,7 +110,7 @@ class _SplitPlanner:
         callers = Callers(self.context, self.op, signature, form.main, plan)
         self.reasons += callers.plan_all(bindings)
         attached = Attachments(self.context, self.facts, signature, bindings, plan, self.edits)
-        self.reasons += attached.plan_all()
+        self.reasons = attached.plan_all(self.reasons)
         if self.reasons:
             raise RefusedError(self.reasons)
         plan.take(bindings.edits)
