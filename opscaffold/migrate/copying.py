@@ -179,8 +179,8 @@ class Copies:
         """Copy each element of a collection."""
         name = self._free_name()
         text = code.format(self._clone(name, place), name)
-        key = self.syntax.key(at or expr)
-        self.edits.expressions[key] = Template(text, (self.syntax.key(expr),))
+        key = self.syntax.place(at or expr)
+        self.edits.expressions[key] = Template(text, (self.syntax.place(expr),))
 
     def _clone(self, code: str, place: int | None, *, always: bool = True) -> str:
         dense = always and place in self.dense and self.torch is not None
@@ -191,12 +191,12 @@ class Copies:
 
     def _converted(self, expr: ast.expr, place: int | None, *, always: bool) -> None:
         """Let a conversion copy on every input; clone the result of anything else."""
-        key = self.syntax.key(expr)
+        key = self.syntax.place(expr)
         if key in self.edits.expressions or key in self.edits.keywords:
             return
         match expr:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if self._is_plain(expr):
-                part = (self.syntax.key(owner),)
+                part = (self.syntax.place(owner),)
                 given = (len(expr.args), [k.arg for k in expr.keywords])
                 if name == "contiguous" and given == (0, []) and self.torch:
                     code = f"_0.clone({self._format()})"

@@ -46,12 +46,22 @@ def find_mutates(project: Project, definition: Registration) -> Spot | None:
     if definition.helper is None:
         node = node if node is not None else _described(definition)
         return None if node is None else Spot(definition.module, call, _own(definition, node))
-    name = _passed_on(definition.helper)
-    if name is None:
+    called = _called(project, definition, call)
+    name = None if called is None else _passed_on(called)
+    if called is None or name is None:
         if node is None and written_value(project, definition, "schema") is not None:
             return None
         raise _elsewhere(definition)
-    return _at_call(definition, definition.helper, call, name)
+    return _at_call(definition, called, call, name)
+
+
+def _called(project: Project, definition: Registration, call: ast.Call) -> FunctionNode | None:
+    """The function that a call registers by: the helper, or one that makes it."""
+    target = project.resolve(definition.module, call.func).certain
+    node = None if target is None else target.node
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    return node if any(n is definition.helper for n in ast.walk(node)) else None
 
 
 def _at_call(definition: Registration, helper: FunctionNode, call: ast.Call, name: str) -> Spot:
@@ -172,6 +182,17 @@ def names_text(spot: Spot, node: ast.expr | None, names: Sequence[str]) -> str:
     if braces and words:
         return f"{{{inner}}}"
     return f"({inner}{',' if len(words) == 1 else ''})"
+
+
+def literals_in_lines(spot: Spot) -> dict[str, ast.expr]:
+    """The names that stand in a tuple or list of several lines, by what they say; else nothing."""
+    node = spot.node
+    if not isinstance(node, ast.Tuple | ast.List) or node.lineno == node.end_lineno:
+        return {}
+    found = {
+        e.value: e for e in node.elts if isinstance(e, ast.Constant) and isinstance(e.value, str)
+    }
+    return dict(found) if len(found) == len(node.elts) else {}
 
 
 def _quote(spot: Spot, node: ast.expr | None) -> str:

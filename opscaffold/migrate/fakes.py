@@ -119,8 +119,18 @@ def derived(context: Context, facts: OpFacts, plan: OpPlan) -> tuple[Place, cst.
     if found is None:
         raise UnderivableError("its kernel is not in sight")
     context.names_in(module).add(name)
-    blank = [cst.EmptyLine(indent=False)] * (1 if place.statement.col_offset else 2)
-    return place, found.with_changes(leading_lines=blank)
+    return place, _spaced(module, place.statement, found)
+
+
+def _spaced(module: Module, statement: ast.stmt, fake: cst.FunctionDef) -> cst.FunctionDef:
+    """The fake kernel with the blank lines that it needs before and behind it."""
+    wanted = 1 if statement.col_offset else 2
+    blank = cst.EmptyLine(indent=False)
+    following = module.source.text.splitlines()[statement.end_lineno or 0 :]
+    empty = next((i for i, line in enumerate(following) if line.strip()), None)
+    footer = [blank] * max(0, wanted - empty) if empty is not None else []
+    body = fake.body.with_changes(footer=footer)
+    return fake.with_changes(leading_lines=[blank] * wanted, body=body)
 
 
 def _edited(

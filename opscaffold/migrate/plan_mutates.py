@@ -13,6 +13,7 @@ from opscaffold.migrate.declaring import (
     aliased_text,
     find_mutates,
     find_schema,
+    literals_in_lines,
     names_text,
     pieces_of,
 )
@@ -75,7 +76,7 @@ def _change(facts: OpFacts, codes: set[str]) -> _Change:
     found: frozenset[str] | None
     if MALFORMED.code in codes or UNKNOWN.code in codes:
         found = meant_names(facts) if MALFORMED.code in codes else proven(facts)
-        before = None
+        before = None if MALFORMED.code in codes else _tensors(facts)
     else:
         before = mutated_by(facts)
         found = before
@@ -86,6 +87,12 @@ def _change(facts: OpFacts, codes: set[str]) -> _Change:
     if found is None:
         raise RefusalError(None, "what it mutates cannot be told", "declare it by hand")
     return _Change(in_order(facts, found), before)
+
+
+def _tensors(facts: OpFacts) -> frozenset[str]:
+    contract = signature_of(facts.project, facts.op)
+    parameters = () if contract is None else contract.parameters
+    return frozenset(p.name for p in parameters if p.is_tensor_like)
 
 
 def _reasons(facts: OpFacts, change: _Change) -> Iterable[RefusalError]:
@@ -215,5 +222,12 @@ def _write_names(context: Context, spot: Spot, change: _Change, plan: OpPlan) ->
         text = names_text(spot, None, change.names)
         edits.keywords[syntax.key(spot.call)] = {spot.keyword: text}
         return
+    literals = literals_in_lines(spot)
+    if literals and bool(change.added) is not bool(change.dropped):
+        # One name a line, with comments: only the lines in question change.
+        edits.elements |= {syntax.key(v) for n, v in literals.items() if n not in change.names}
+        if change.added:
+            edits.exports[syntax.key([*literals.values()][-1])] = change.added
+        return
     text = names_text(spot, spot.node, change.names)
-    edits.expressions[syntax.key(spot.node)] = Template(text)
+    edits.expressions[syntax.place(spot.node)] = Template(text)

@@ -16,6 +16,11 @@ Key = tuple[int, int]
 """Start and end of a node in bytes of the file's text as UTF-8."""
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+# ``ast`` counts the parentheses of these as part of them.
+_PARENTHESISED: dict[type[ast.expr], type[cst.CSTNode]] = {
+    ast.Tuple: cst.Tuple,
+    ast.GeneratorExp: cst.GeneratorExp,
+}
 _N = TypeVar("_N", bound=cst.CSTNode)
 
 
@@ -54,6 +59,19 @@ class Syntax:
         line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
         last, end = node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
         return self._lines[line - 1] + column, self._lines[last - 1] + end
+
+    def place(self, node: ast.expr) -> Key:
+        """The byte span of an expression as libcst has it: without parentheses of its own."""
+        kind = _PARENTHESISED.get(type(node))
+        start, end = self.key(node)
+        if kind is None:
+            return start, end
+        inside = [
+            key
+            for found, key in self.spans.items()
+            if isinstance(found, kind) and start <= key[0] and key[1] <= end
+        ]
+        return max(inside, key=lambda key: key[1] - key[0], default=(start, end))
 
     def find(self, node: ast.AST, kind: type[_N]) -> _N:
         """The libcst node of this kind that stands where the ``ast`` node stands.
