@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import libcst as cst
+
 from opscaffold.migrate.edits import FileEdits, ImportEdit
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.syntax import Syntax
@@ -42,12 +44,7 @@ class Bindings:
         if reference.torch_ops:
             return self._torch_ops(reference, node)
         if reference.assignments:
-            raise RefusalError(
-                node,
-                f"`{ast.unparse(node)}` is another name for the op, made by an assignment",
-                "call the op by its own name",
-                reference.module,
-            )
+            return self._assigned(reference, node)
         new = self._provide(reference.via, reference)
         if isinstance(node, ast.Name):
             if not reference.via and reference.module is not self.op.definition.module:
@@ -58,6 +55,42 @@ class Bindings:
             start, end = span(reference.module, node.value)
             return f"{reference.module.source.text[start:end]}.{new}"
         raise self._unreachable(reference)
+
+    def _assigned(self, reference: Reference, node: ast.expr) -> str:
+        """Give the new op a name wherever assignments give one to the old op."""
+        module = reference.module
+        refusal = RefusalError(
+            node,
+            f"`{ast.unparse(node)}` is another name for the op, made by an assignment",
+            "call the op by its own name",
+            module,
+        )
+        if not isinstance(node, ast.Name) or reference.via or len(reference.assignments) > 1:
+            raise refusal
+        stores = [
+            n
+            for n in ast.walk(module.tree)
+            if isinstance(n, ast.Name) and n.id == node.id and not isinstance(n.ctx, ast.Load)
+        ]
+        values = {id(r.node): r for r in self.project.references(self.op) if r.module is module}
+        new = f"{node.id}_out"
+        if new in self.project.bindings_in_scope(module, node):
+            raise refusal
+        lines: dict[ast.Assign, str] = {}
+        for store in stores:
+            assign = module.parents[store]
+            if not isinstance(assign, ast.Assign) or len(assign.targets) > 1:
+                raise refusal
+            value = values.get(id(assign.value))
+            if value is None or value.assignments or not isinstance(value.node, ast.expr):
+                raise refusal
+            lines[assign] = f"{new} = {self.expression(value)}"
+        syntax = self.syntaxes.of(module)
+        for assign, line in lines.items():
+            behind = self.edits_for(module).behind.setdefault(syntax.key(assign), [])
+            if not behind:
+                behind.append(cst.parse_statement(line))
+        return new
 
     def _unreachable(self, reference: Reference) -> RefusalError:
         return RefusalError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.migrate.bindings import Bindings
@@ -14,7 +16,7 @@ from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.sites import Sites
 from opscaffold.rules.base import position
 from opscaffold.source.files import read_bytes
-from opscaffold.source.model import Module, Op, Use
+from opscaffold.source.model import Module, Op, Reference, Use
 
 MENTION_CODE = "OPS190"
 MENTION_NAME = "mention"
@@ -23,6 +25,9 @@ MENTION_NAME = "mention"
 class Callers:
     """Plans the callers of one op. ``function`` is the op as its own module names it."""
 
+    old = "with its old buffer"
+    remedy = "call the out= op there, if `{op}` is meant"
+
     def __init__(
         self,
         context: Context,
@@ -30,7 +35,9 @@ class Callers:
         signature: Signature,
         function: ast.FunctionDef,
         plan: OpPlan,
+        twins: Sequence[ast.FunctionDef] = (),
     ) -> None:
+        self.twins = frozenset(twins)
         self.project, self.snippets = context.project, context.snippets
         self.op, self.plan = op, plan
         self.signature, self.function = signature, function
@@ -40,9 +47,10 @@ class Callers:
     def plan_all(self, bindings: Bindings) -> list[RefusalError]:
         """Plan every reference into ``bindings`` and the plan; return every reason against."""
         plan, function = self.plan, self.function
-        sites = Sites(self.project, bindings, self.signature, self.snippets)
+        sites = self.sites(bindings)
         own = {id(n) for n in ast.walk(function)}
-        for reference in self.project.references(self.op):
+        for found in self.project.references(self.op):
+            reference = self.settled(found)
             edited = len(sites.edited)
             try:
                 sites.plan(reference)
@@ -65,6 +73,37 @@ class Callers:
         self.check_untraced()
         self.note_unbound_mentions()
         return self.reasons
+
+    def settled(self, reference: Reference) -> Reference:
+        """A reference as a sure one, where all that its name may mean is split alike."""
+        node = reference.node
+        if not self.twins or reference.use is not Use.UNCERTAIN or isinstance(node, ast.alias):
+            return reference
+        targets = {t.node for t in self.project.resolve(reference.module, node).targets}
+        if not targets or not targets <= {self.function, *self.twins}:
+            return reference
+        parent = reference.module.parents.get(node)
+        called = isinstance(parent, ast.Call) and parent.func is node
+        call = parent if called and isinstance(parent, ast.Call) else None
+        use = Use.CALL if called else Use.VALUE
+        return replace(reference, use=use, call=call, reason="")
+
+    def sites(self, bindings: Bindings) -> Sites:
+        """What plans each reference."""
+        return Sites(self.project, bindings, self.signature, self.snippets)
+
+    def matters(self, module: Module, call: ast.Call) -> bool:
+        """Whether a call would have to change, were it one of the op."""
+        del module
+        return _passes(call, self.signature)
+
+    def may_matter(self, module: Module, call: ast.Call) -> bool:
+        """The same, where it is also true if that cannot be told."""
+        del module
+        try:
+            return buffer_argument(call, self.signature) is not None
+        except RefusalError:
+            return True
 
     def unseen_note(self, module: Module, call: ast.Call) -> Finding:
         """A test of the op with arguments out of sight."""
@@ -90,7 +129,7 @@ class Callers:
                 func = call.func
                 if not isinstance(func, ast.Attribute) or id(call) in known:
                     continue
-                if func.attr != self.function.name or not _passes(call, self.signature):
+                if func.attr != self.function.name or not self.matters(module, call):
                     continue
                 owner = self.project.resolve(module, func.value)
                 sure = owner.certain
@@ -98,8 +137,8 @@ class Callers:
                     self.reasons.append(
                         RefusalError(
                             call,
-                            f"`{ast.unparse(func)}` is not in sight, may be the op, and is given "
-                            f"`{self.buffer}`",
+                            f"`{ast.unparse(func)}` is not in sight, may be the op, and is called "
+                            f"{self.old}",
                             "import the op from the module that defines it",
                             module,
                         )
@@ -111,10 +150,10 @@ class Callers:
                             MENTION_NAME,
                             Severity.WARNING,
                             position(module, call),
-                            f"this may call `{self.op.qualname}` with its old buffer, and was left "
-                            f"as it is: what `{ast.unparse(func.value)}` is cannot be told",
+                            f"this may call `{self.op.qualname}` {self.old}, and was left as it "
+                            f"is: what `{ast.unparse(func.value)}` is cannot be told",
                             self.op.qualname,
-                            f"call the out= op here, if `{self.op.qualname}` is meant",
+                            self.remedy.format(op=self.op.qualname),
                         )
                     )
 
@@ -146,11 +185,7 @@ class Callers:
                             continue
                     case _:
                         continue
-                try:
-                    passed = buffer_argument(node, self.signature) is not None
-                except RefusalError:
-                    passed = True
-                if passed:
+                if self.may_matter(module, node):
                     reason = f"`{name}` is not imported in the example"
                     self.plan.notes.append(self.mention(snippet, node.lineno, reason))
 
@@ -161,10 +196,10 @@ class Callers:
             MENTION_NAME,
             Severity.INFO,
             Position(snippet.host, snippet.line_in_host(line)),
-            f"this example may call `{self.op.qualname}` with its old buffer, and was left as it "
-            f"is: {reason}",
+            f"this example may call `{self.op.qualname}` {self.old}, and was left as it is: "
+            f"{reason}",
             self.op.qualname,
-            f"call the out= op there, if `{self.op.qualname}` is meant",
+            self.remedy.format(op=self.op.qualname),
         )
 
     def string_note(self, module: Module, node: ast.AST) -> Finding:

@@ -44,12 +44,6 @@ def check_definition(project: Project, op: Op, form: DefinitionForm, buffer: str
             f"`{op.qualname}` is registered more than once",
             "keep one registration",
         )
-    if definition.fallback:
-        raise RefusalError(
-            definition.statement,
-            "it is registered by torch only in some versions of it",
-            "split both halves by hand, for every version",
-        )
     module = definition.module
     for place in form.statements:
         _check_place(module, place.node)
@@ -58,7 +52,7 @@ def check_definition(project: Project, op: Op, form: DefinitionForm, buffer: str
         _check_decorators(project, module, kernel, named=form.variable is not None)
         _check_parameters(kernel.function)
     if form.variable is not None:
-        _check_name(module, form.main, form.variable)
+        _check_name(module, form)
     _check_keywords(op, form, buffer)
 
 
@@ -82,10 +76,12 @@ def half_of(facts: OpFacts, buffer: str, others: tuple[str, ...], options: Optio
     """Which mutable half an op gets.
 
     An out= op where the old out branch always raised; where it could succeed, or where the out=
-    contract does not fit, an untagged op that returns nothing.
+    contract does not fit, an untagged op that returns nothing. Where an older torch is reckoned
+    with, the branch could succeed, and there is no tag.
     """
     definition = facts.op.definition
     raised = definition.role is Role.CUSTOM_OP and definition.form is not Form.HELPER
+    raised = raised and not definition.fallback
     fits = facts.buffers[buffer].handed is Handed.BUFFER and not others
     return Half.OUT if raised and fits and supports_tags(options.target) else Half.INTO
 
@@ -116,12 +112,16 @@ def _check_place(module: Module, statement: ast.stmt) -> None:
         node = module.parents.get(node)
 
 
-def _check_name(module: Module, function: ast.FunctionDef, name: str) -> None:
+def _check_name(module: Module, form: DefinitionForm) -> None:
     """The op's name must stand for the op alone: call sites are rewritten by it."""
+    name, function = form.variable, form.main
     if name == "_":
         return
+    twins = set(form.twins)
     bound = 0
     for node in ast.walk(module.tree):
+        if node in twins:
+            continue
         same = (
             isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
             and (node is not function or name != function.name)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from opscaffold.migrate.branches import twins_of
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.registering import Parts
 from opscaffold.source.model import Form, Op, Registration, Role
@@ -37,12 +38,14 @@ class KernelSite:
 class DefinitionForm:
     """All of an op's definition: its kernels, and the statements that register.
 
-    ``variable`` is the name that stands for the op in its module, None where none does.
+    ``variable`` is the name that stands for the op in its module, None where none does;
+    ``twins`` are plain functions that have this name where the op is not registered.
     """
 
     kernels: tuple[KernelSite, ...]
     statements: tuple[Place, ...]
     variable: str | None
+    twins: tuple[ast.FunctionDef, ...] = ()
 
     @property
     def main(self) -> ast.FunctionDef:
@@ -83,7 +86,9 @@ def read_form(project: Project, op: Op) -> DefinitionForm:
             definition.statement, "its kernel is not a plain function in sight", _BY_HAND
         )
     kernels = tuple(KernelSite(f, tuple(places)) for f, places in decorators.items())
-    return DefinitionForm(kernels, tuple(statements), _variable(definition))
+    variable, main = _variable(definition), kernels[0].function
+    twins = twins_of(definition.module, main) if variable == main.name != "_" else []
+    return DefinitionForm(kernels, tuple(statements), variable, tuple(twins))
 
 
 def _implementations(op: Op) -> Iterator[Registration]:

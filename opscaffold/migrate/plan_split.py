@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
@@ -20,7 +20,6 @@ from opscaffold.migrate.definition import (
     check_definition,
     half_of,
     others_of,
-    torch_import,
     torch_tag,
 )
 from opscaffold.migrate.delegates import delegates
@@ -33,6 +32,7 @@ from opscaffold.migrate.registering import Target, registering
 from opscaffold.migrate.sequences import append
 from opscaffold.migrate.signature import place_of_buffer
 from opscaffold.migrate.split import Cut, Half, split
+from opscaffold.migrate.split_names import Namer
 from opscaffold.rules import missing_fake
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import signature_of
@@ -58,19 +58,6 @@ def plan_split(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:
         raise RefusedError([*planner.reasons, refusal]) from None
 
 
-@dataclass(frozen=True, slots=True)
-class SplitNames:
-    """The names that a split gives.
-
-    ``variable`` is what the mutable op is called in its module, ``tag`` the text of Tag.out.
-    """
-
-    old_qualname: str
-    new_qualname: str
-    variable: str
-    tag: str
-
-
 class _SplitPlanner:
     def __init__(self, context: Context, op: Op, intent: SplitMaybeOut) -> None:
         self.context = context
@@ -79,7 +66,7 @@ class _SplitPlanner:
         self.buffer = intent.buffer
         self.module = op.definition.module
         self.facts = OpFacts(context.project, op)
-        self.reserved = context.names_in(self.module)
+        self.namer = Namer(context, op)
         self.declared: frozenset[str] = frozenset()
         self.reasons: list[RefusalError] = []
         self.edits: dict[Module, FileEdits] = {}
@@ -90,7 +77,7 @@ class _SplitPlanner:
         others = others_of(self.facts, self.buffer)
         self.declared = frozenset(others)
         half = half_of(self.facts, self.buffer, others, self.context.options)
-        names = self.names(form)
+        names = self.namer.choose(form)
         index = None if half is Half.OUT else self.index(form)
         old, new = names.old_qualname, names.new_qualname
         plan = OpPlan(old, f"split into {old} and {new}", (old, new))
@@ -103,11 +90,13 @@ class _SplitPlanner:
             editor.edit(registration, self.edits)
         for kernel in form.kernels:
             self.split_kernel(form, kernel, fresh, given, plan, derive=not fakes)
+        for twin in form.twins:
+            self.split_twin(twin, given)
         target = self.edits.setdefault(self.module, FileEdits())
-        target.import_torch = half is Half.OUT and self.needs_torch(form, names.tag)
+        target.import_torch = half is Half.OUT and self.namer.needs_torch(form, names.tag)
         bindings = Bindings(self.project, self.op, names.variable, new, self.syntaxes)
         signature = self.signature(form, index)
-        callers = Callers(self.context, self.op, signature, form.main, plan)
+        callers = Callers(self.context, self.op, signature, form.main, plan, form.twins)
         self.reasons += callers.plan_all(bindings)
         attached = Attachments(self.context, self.facts, signature, bindings, plan, self.edits)
         self.reasons = attached.plan_all(self.reasons)
@@ -135,9 +124,9 @@ class _SplitPlanner:
         plain = function.name if function.name != "_" else self.op.name
         out_name = "_" if function.name == "_" else f"{function.name}_out"
         if not decorated and out_name != "_":
-            out_name = self.free_name(function, out_name)
+            out_name = self.namer.free(function, out_name)
         cut = Cut(
-            use, given.index, out_name, self.free_name(function, f"_{plain.lstrip('_')}_kernel")
+            use, given.index, out_name, self.namer.free(function, f"_{plain.lstrip('_')}_kernel")
         )
         syntax = self.syntaxes.of(self.module)
 
@@ -164,8 +153,8 @@ class _SplitPlanner:
         if derive and function is form.main:
             fake = self.derived_fake(form, halves.functional, plan)
         fresh_name = ""
-        if self.is_used_elsewhere(form, function):
-            fresh_name = self.free_name(function, f"{function.name}_fresh")
+        if self.namer.is_used_elsewhere(form, function):
+            fresh_name = self.namer.free(function, f"{function.name}_fresh")
             statements = delegates(syntax, function, cut, fresh_name, decorate)
         places = [p for p in form.statements if _registers(p, form, function)]
         attach: cst.BaseStatement | None = None
@@ -179,6 +168,25 @@ class _SplitPlanner:
         for place in places:
             more = [attach] if attach is not None and place is places[-1] else []
             self.twice(place, fresh, given, names, form.variable, more)
+
+    def split_twin(self, function: ast.FunctionDef, given: Target) -> None:
+        """Split the plain function that stands for the op where it is not registered."""
+        names = ProjectNames(self.project, self.module)
+        use = use_of_buffer(function, self.facts.arguments, self.buffer, names)
+        obstacle = obstacle_to_split(function, use, {self.buffer: use}, self.declared)
+        if obstacle is not None:
+            raise RefusalError(obstacle.node, obstacle.reason, obstacle.remedy)
+        if function.decorator_list:
+            raise RefusalError(
+                function.decorator_list[0],
+                "a decorator stands on the function that has the op's name in this branch",
+                "split both branches by hand",
+            )
+        kernel = self.namer.free(function, f"_{function.name.lstrip('_')}_kernel")
+        cut = Cut(use, given.index, f"{function.name}_out", kernel)
+        syntax = self.syntaxes.of(self.module)
+        halves = split(syntax, function, cut, lambda _, half, __: half)
+        self.file_edits().statements[syntax.key(function)] = halves.statements()
 
     def file_edits(self) -> FileEdits:
         """The edits of the module that defines the op."""
@@ -267,88 +275,13 @@ class _SplitPlanner:
             keyword_only=tuple(p.name for p in contract.parameters if p.kw_only),
         )
 
-    def is_used_elsewhere(self, form: DefinitionForm, function: ast.FunctionDef) -> bool:
-        """Whether other code calls a kernel by its name, so that it must stay what it is."""
-        if form.variable == function.name:
-            return False
-        registering_ = {p.parts.kernel for p in form.statements}
-        for node in ast.walk(self.module.tree):
-            if isinstance(node, ast.Name) and node.id == function.name:
-                if isinstance(node.ctx, ast.Load) and node not in registering_:
-                    return True
-            elif isinstance(node, ast.Constant) and node.value == function.name:
-                return True
-        word = function.name.encode()
-        if function.name == "_":
-            return False
-        return any(
-            word in (self.project.read(path) or b"")
-            for path in self.project.files
-            if path != self.module.path
-        )
-
-    def needs_torch(self, form: DefinitionForm, tag: str) -> bool:
-        """Whether ``import torch`` must be added for the tag."""
-        calls = [p.call for p in form.statements]
-        calls += [p.call for k in form.kernels for p in k.decorators]
-        if any(tag.removesuffix(".Tag.out") + "." in ast.unparse(call) for call in calls):
-            return False
-        if torch_import(self.module, form.main) is not None:
-            return False
-        for node in ast.walk(self.module.tree):
-            if (
-                isinstance(node, ast.Name)
-                and isinstance(node.ctx, ast.Store)
-                and node.id == "torch"
-            ):
-                raise RefusalError(
-                    node, "the name `torch` is something else here", "import torch by its name"
-                )
-        return True
-
-    def names(self, form: DefinitionForm) -> SplitNames:
-        """Choose the new names, and refuse ones that are taken."""
-        old, function = self.op.qualname, form.main
-        new = f"{old}_out"
-        variable = form.variable or function.name
-        variable = "_" if variable == "_" else f"{variable}_out"
-        names = SplitNames(old, new, variable, torch_tag(self.project, self.module, form))
-        taken = self.project.bindings_in_scope(self.module, function) | self.reserved
-        if form.variable is not None and variable != "_":
-            if variable in taken:
-                raise RefusalError(
-                    function,
-                    f"the name `{variable}`, which the split needs, is already in use here",
-                    f"rename what is called `{variable}`",
-                )
-            self.reserved.add(variable)
-        every = [o.qualname for o in self.project.all_ops]
-        every += [r.qualname for r in self.project.stray if r.qualname]
-        if new in every or f"{old}.out" in every:
-            other = new if new in every else f"{old}.out"
-            raise RefusalError(
-                function,
-                f"there is an op `{other}` already",
-                f"take the buffer out of `{old}`, and let its callers use `{other}`",
-            )
-        return names
-
-    def free_name(self, function: ast.FunctionDef, wanted: str) -> str:
-        """A private name that nothing has here, now or by another plan: ``wanted`` if possible."""
-        taken = self.project.bindings_in_scope(self.module, function) | self.reserved
-        taken |= {n.id for n in ast.walk(self.module.tree) if isinstance(n, ast.Name)}
-        names = (wanted, *(f"{wanted}_{number}" for number in range(2, len(taken) + 3)))
-        name = next(n for n in names if n not in taken)
-        self.reserved.add(name)
-        return name
-
     def derived_fake(
         self, form: DefinitionForm, functional: cst.FunctionDef, plan: OpPlan
     ) -> cst.FunctionDef | None:
         """A fake kernel for the functional half, or a note that it is missing."""
         function = form.main
         plain = form.variable or function.name
-        name = self.free_name(function, f"_{plain.strip('_') or self.op.name}_fake")
+        name = self.namer.free(function, f"_{plain.strip('_') or self.op.name}_fake")
         decorator = f"{form.variable}.register_fake"
         plain_op = self.op.definition.role in (Role.CUSTOM_OP, Role.TRITON_OP)
         if form.variable in (None, "_") or not plain_op:

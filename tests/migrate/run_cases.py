@@ -113,6 +113,11 @@ def samples() -> dict[str, list[Sample]]:
                 into=2,
             ),
         ],
+        "038": [
+            Sample("brook::attn_core", (X, X, 0.5), (X @ X.t() * 0.5).softmax(-1) @ X, into=3),
+        ],
+        "039": [Sample("brook::ramp", (V,), V.clamp(min=0))],
+        "028": [Sample("reed::cube", (V,), V**3)],
         "060": [Sample("mere::stretch", (V,), V * 2)],
         "061": [
             Sample("mere::seg", (V,), V * 2),
@@ -229,6 +234,16 @@ def refused_limits_of_007(module: ModuleType) -> None:
         module.squash_out(V, -1.0, out=torch.empty(3))
 
 
+def gradients_of_028(module: ModuleType) -> None:
+    x = V.double().requires_grad_()
+    assert torch.autograd.gradcheck(module.cube, (x,))
+    torch.library.opcheck(module.cube, (x,))
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        module.cube_out(x, out=torch.empty_like(x))
+    with torch.no_grad():
+        module.cube_out(x, out=torch.empty_like(x))
+
+
 def untouched_op_of_003(module: ModuleType) -> None:
     torch.testing.assert_close(module.tilt(V, k=3, bias=1.0), V * 3 + 1)
 
@@ -247,6 +262,7 @@ MORE: dict[str, Callable[[ModuleType], None]] = {
     "003": untouched_op_of_003,
     "006": wrong_buffers_of_006,
     "007": refused_limits_of_007,
+    "028": gradients_of_028,
     "060": package_of_060,
 }
 
