@@ -108,8 +108,8 @@ def _before(module: Module, parent: ast.AST, node: ast.AST, call: ast.Call) -> S
         case ast.comprehension(iter=iterated):
             # The outermost iterable alone is evaluated at once, and outside.
             display = module.parents[parent]
-            first = getattr(display, "generators", [None])[0] is parent
-            if first and node is iterated and not parent.is_async:
+            outermost = getattr(display, "generators", [None])[0] is parent
+            if outermost and node is iterated and not parent.is_async:
                 return []
             raise _refusal(call, "a comprehension")
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from opscaffold.findings.intents import CloneReturn, Intent, SplitMaybeOut, WriteFake
+from opscaffold.findings.intents import (
+    AddTag,
+    CloneReturn,
+    Intent,
+    RenameOverload,
+    ReturnNothing,
+    SetMutates,
+    SplitMaybeOut,
+    TagSchema,
+    WriteFake,
+)
 from opscaffold.findings.model import Finding
 from opscaffold.migrate.plan import Context, OpPlan, Refused, RefusedError
 from opscaffold.migrate.plan_clone import plan_clone
 from opscaffold.migrate.plan_fakes import plan_write_fake
+from opscaffold.migrate.plan_mutates import plan_mutates
+from opscaffold.migrate.plan_overload import plan_rename
+from opscaffold.migrate.plan_returned import plan_return_nothing
+from opscaffold.migrate.plan_schema import plan_tag_schema
 from opscaffold.migrate.plan_split import plan_split
+from opscaffold.migrate.plan_tag import plan_add_tag
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.syntax import SyntaxMismatchError
 from opscaffold.source.model import Op
@@ -23,6 +38,11 @@ Raises RefusalError or RefusedError where that cannot be done for sure, for the 
 # In this order: what changes the op's signature comes first, what only changes bodies last.
 PLANNERS: dict[type[Intent], Planner] = {
     SplitMaybeOut: plan_split,
+    ReturnNothing: plan_return_nothing,
+    AddTag: plan_add_tag,
+    TagSchema: plan_tag_schema,
+    RenameOverload: plan_rename,
+    SetMutates: plan_mutates,
     CloneReturn: plan_clone,
     WriteFake: plan_write_fake,
 }

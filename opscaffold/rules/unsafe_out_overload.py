@@ -11,11 +11,14 @@ from opscaffold.contract.hazards import Hazard
 from opscaffold.contract.model import OpContract, Tag
 from opscaffold.contract.naming import overload_refusal
 from opscaffold.contract.releases import release_for
+from opscaffold.findings.intents import RenameOverload
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import Rule, position
 from opscaffold.rules.contracts import contract_of
 from opscaffold.source.model import Op
 from opscaffold.source.project import Project
+
+_WHY = "code outside this project that calls `{old}` would not find it under another name"
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -34,15 +37,17 @@ def check(project: Project) -> Iterator[Finding]:
         if op.definition.function is not None:
             module = op.definition.function_module or module
         reasons = "; ".join(dict.fromkeys(h.reason for h in refusals))
+        new = f"{functional.qualname}_{overload}"
+        why = _WHY.format(old=f"torch.ops.{op.namespace}.{op.name}")
         yield RULE.finding(
             module,
             node,
             f"Inductor calls `{op.qualname}` in place of `{functional.qualname}`, with arguments "
             f"in the wrong places: it fails, or gives wrong numbers in silence ({reasons})",
-            op=functional.qualname,
-            remedy=f"name the op `{functional.qualname}_{overload}`: under a name of its own it is "
-            "never put in",
+            op=op.qualname,
+            remedy=f"name the op `{new}`: under a name of its own it is never put in",
             evidence=[position(functional.definition.module, functional.definition.statement)],
+            intent=RenameOverload(op.qualname, new, safe=False, why=why),
         )
 
 
@@ -74,6 +79,7 @@ RULE = Rule(
     "the compiled program fails or silently computes something else. opcheck does not see it.",
     remedy="give the out= op a name of its own, `ns::f_out`",
     of_project=check,
+    repair="unsafe",
     hits=(
         _OP
         + """

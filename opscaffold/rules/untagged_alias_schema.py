@@ -7,12 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from opscaffold.contract.kinds import infer_kind
+from opscaffold.contract.kinds import infer_kind, returns_argument
 from opscaffold.contract.model import Kind, OpContract, alias_of
+from opscaffold.effects.trace import Effect
+from opscaffold.findings.intents import AddTag, Intent, ReturnNothing, TagSchema
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import contract_of
+from opscaffold.rules.kernels import all_in_sight, is_checked, kernels_of
+from opscaffold.rules.tagged import first_reads
 from opscaffold.source.model import Role
+
+_WHY_KEYWORD = "code outside this project that passes the buffer by position would fail"
+_WHY_NOTHING = (
+    "code outside this project may use what the op returns, which works in eager mode, and would "
+    "get None"
+)
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -24,7 +34,14 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     node = definition.call or definition.statement
     if any(alias_of(r.type) is not None for r in contract.returns):
         message, remedy = _aliased(contract, definition.role)
-        yield RULE.finding(definition.module, node, message, op=facts.op.qualname, remedy=remedy)
+        yield RULE.finding(
+            definition.module,
+            node,
+            message,
+            op=facts.op.qualname,
+            remedy=remedy,
+            intent=_intent(facts, contract),
+        )
     elif contract.overload == "out" and contract.mutated:
         yield RULE.finding(
             definition.module,
@@ -36,6 +53,41 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             "tags=torch.Tag.out",
             severity=Severity.INFO,
         )
+
+
+def _intent(facts: OpFacts, contract: OpContract) -> Intent | None:
+    kind, op = infer_kind(contract), contract.qualname
+    if kind in {Kind.INPLACE, Kind.OUT}:
+        return AddTag(op, "inplace" if kind is Kind.INPLACE else "out")
+    if not contract.mutated:
+        return None
+    if is_checked(facts):
+        return ReturnNothing(op)
+    if facts.op.definition.role is Role.DEFINE and _only_overwrites(facts, contract):
+        return TagSchema(op, safe=False, why=_WHY_KEYWORD)
+    return ReturnNothing(op, safe=False, why=_WHY_NOTHING)
+
+
+def _only_overwrites(facts: OpFacts, contract: OpContract) -> bool:
+    """Whether the op returns what it mutates, in order, and never reads it first."""
+    written = [p for p in contract.parameters if p.name in contract.mutated]
+    if len(contract.returns) != len(written) or not all(
+        returns_argument(r, p) for r, p in zip(contract.returns, written, strict=True)
+    ):
+        return False
+    if not all_in_sight(facts):
+        return False
+    for kernel in kernels_of(facts):
+        for parameter in written:
+            root = f"param:{kernel.own_name(parameter.name)}"
+            events = kernel.effects.trace.on(root)
+            if any(True for _ in first_reads(events)) or any(
+                e.effect in {Effect.RESHAPE, Effect.OPAQUE, Effect.KEEP} for e in events
+            ):
+                return False
+            if not all(root in r.written for r in kernel.effects.trace.returns):
+                return False
+    return True
 
 
 def _aliased(contract: OpContract, role: Role) -> tuple[str, str]:
@@ -73,6 +125,7 @@ RULE = Rule(
     "argument where Tag.inplace or Tag.out says so.",
     remedy="add tags=torch.Tag.inplace or torch.Tag.out, or return nothing",
     of_op=check,
+    repair="safe",
     hits=(
         _LIB
         + """

@@ -7,11 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from opscaffold.findings.intents import AddTag, Intent, ReturnNothing
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.kernels import Kernel, is_checked
 from opscaffold.rules.returned import LOW_LEVEL, Shared, Sharing, shared_arguments
 from opscaffold.source.model import Role
+
+_WHY = (
+    "code outside this project may use what the op returns, which works in eager mode, and would "
+    "get None"
+)
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -35,7 +41,25 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             op=facts.op.qualname,
             remedy=_remedy(facts, kernel, names),
             evidence=[position(kernel.module, s.places[0]) for s in found[1:6]],
+            intent=_intent(facts, kernel, names),
         )
+
+
+def _intent(facts: OpFacts, kernel: Kernel, names: list[str]) -> Intent:
+    op = facts.op.qualname
+    if not is_checked(facts):
+        return ReturnNothing(op, safe=False, why=_WHY)
+    return AddTag(op, "inplace") if _is_inplace(facts, kernel, names) else ReturnNothing(op)
+
+
+def _is_inplace(facts: OpFacts, kernel: Kernel, names: list[str]) -> bool:
+    """Whether an op mutates its first argument alone, and returns nothing else."""
+    spec = kernel.function.args
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    if facts.op.definition.role is Role.TRITON_OP or names != positional[:1]:
+        return False
+    alone = all(returned.value.items is None for returned in kernel.effects.trace.returns)
+    return alone and set(kernel.effects.mutations) <= {names[0]}
 
 
 def _remedy(facts: OpFacts, kernel: Kernel, names: list[str]) -> str:
@@ -45,7 +69,7 @@ def _remedy(facts: OpFacts, kernel: Kernel, names: list[str]) -> str:
     if facts.op.definition.role is Role.TRITON_OP:
         return plain
     mutated = set(kernel.effects.mutations)
-    if names == positional[:1] and mutated <= {names[0]}:
+    if _is_inplace(facts, kernel, names):
         return f"add tags=torch.Tag.inplace, or {plain}"
     if mutated <= set(names) and all(n not in positional for n in names):
         return f"add tags=torch.Tag.out, or {plain}"
@@ -67,6 +91,7 @@ RULE = Rule(
     "in eager mode; compiled, the result and the argument silently become separate memory.",
     remedy="add the tag that fits, or return nothing",
     of_op=check,
+    repair="safe",
     hits=(
         _OP
         + """
