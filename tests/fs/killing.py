@@ -29,7 +29,8 @@ from opscaffold.fs.journal import Unit, write_units
 from opscaffold.fs.recovery import recover
 from opscaffold.fs.state import find_state
 
-# What changes the disk, by the names under which Python tells of it. Of syncing and writing it does not tell.
+# What changes the disk, by the names under which Python tells of it. Of syncing and writing it
+# does not tell.
 CHANGING = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.chown", "os.truncate"}
 
 Tree = dict[str, tuple[bytes, int]]

@@ -197,6 +197,22 @@ def test_ctrl_c_waits_for_the_unit_at_hand(root: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_ctrl_c_between_two_files_waits_for_the_rest_of_the_unit(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = journal.commit
+
+    def commit(item: object, *, sync: bool = True) -> None:
+        real(item, sync=sync)  # type: ignore[arg-type]
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(journal, "commit", commit)
+    with pytest.raises(InterruptedWriteError) as caught:
+        write_units(root, two(root))
+    assert caught.value.written == ("one",)
+    assert contents(root) == {"a": b"a1", "b": b"b1", "c": b"old c"}
+
+
 def test_an_error_of_the_listener_leaves_whole_units(root: Path) -> None:
     def fail(_: str) -> None:
         raise RuntimeError
@@ -308,6 +324,29 @@ def test_the_journal_is_whole_before_any_file_is_touched(
     assert [line["unit"] for line in lines if "unit" in line] == ["one", "two"]
     assert lines[-1] == {"begun": 0}
     assert seen[-1][0][-1] == {"begun": 1}
+
+
+def test_the_journal_takes_its_place_only_when_it_is_on_the_disk(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, real, synced, placed = find_state(root), os.fsync, set(), []
+    commit = journal.commit
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        synced.add(os.fstat(descriptor).st_ino)
+        placed.append(state.journal.exists())
+
+    def look(item: object, *, sync: bool = True) -> None:
+        assert state.journal.stat().st_ino in synced
+        commit(item, sync=sync)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(journal, "commit", look)
+    # A unit's own note syncs the journal as well.
+    monkeypatch.setattr(journal.Journal, "begin", lambda *_: None)
+    write_units(root, two(root))
+    assert placed[0] is False
 
 
 def test_a_journal_that_cannot_be_written_stops_all(
