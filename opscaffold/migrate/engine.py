@@ -124,6 +124,7 @@ class _Run:
         self.findings: list[Finding] = []
         # A file is only opened where an op is looked for: what one round met, the next may not.
         self.problems: dict[Path, Problem] = {}
+        self.first: frozenset[tuple[str, str]] | None = None
         self.project = self._load()
         self.ops = len(self.project.ops)
         holds = request.codes
@@ -171,9 +172,17 @@ class _Run:
         return migration
 
     def _found(self) -> list[Finding]:
-        """What the rules find now, less what is held back."""
+        """What the rules find now, less what is held back.
+
+        Of ops that no repair touched, what was found at first: a repair of one op, such as a
+        fake kernel, may be why a rule speaks of another.
+        """
         suppression = Suppression(self.project, self.request.config)
-        return suppression.apply(apply_rules(self.project, self.rules), frozenset())
+        found = suppression.apply(apply_rules(self.project, self.rules), frozenset())
+        if self.first is None:
+            self.first = frozenset((f.op, f.code) for f in found)
+        touched = {op for plan in self.plans for op in (plan.op, *plan.new_ops)}
+        return [f for f in found if f.op in touched or (f.op, f.code) in self.first]
 
     def _plan(self) -> tuple[list[OpPlan] | None, dict[Path, Snippet]]:
         """Plans that can be applied together (None: an op was withdrawn), and the prose read."""
