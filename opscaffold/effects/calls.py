@@ -278,6 +278,10 @@ class Calls(ArrayCalls):
             for local in list(env.names.values()):
                 self.emit(Effect.OPAQUE, local, node, env)
             return ANYTHING
+        if name == "setattr" and len(values) == 3:
+            owned = values[0].all_refs() - {UNSEEN}
+            self.emit(Effect.OPAQUE if owned else Effect.KEEP, values[2], node, env)
+            return Value(null=True)
         if name in {"min", "max"} and any(v.all_refs() for v in values):
             self.read(values, node, env)
             chosen = [v.element() for v in values] if len(node.args) == 1 else values

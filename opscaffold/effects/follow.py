@@ -272,7 +272,8 @@ class Follower(Assignments):
         inner.devices, inner.assumed, inner.resized = self.devices, self.assumed, self.resized
         inner.run(function.body, Env(around | bound, env.written, env.mutated, env.touched))
         for event in inner_trace.events:
-            self.trace.events.append(replace(event, node=node))
+            inside = event.inside or (event.node, names)
+            self.trace.events.append(replace(event, node=node, inside=inside))
         self.trace.repeated |= inner_trace.repeated
         self.trace.undefined |= inner_trace.undefined
         for term, places in inner_trace.asked.items():

@@ -70,6 +70,7 @@ class Event:
     written before, on every path to here; ``sure`` that it is this memory and no other.
     ``known`` says that it is this memory on some path in sight, ``perhaps`` that on some inputs
     it is a copy; ``first`` that nothing was written to it before on any path, by any code.
+    ``inside`` is the place itself, with the names seen there, where that is in a function called.
     """
 
     effect: Effect
@@ -80,6 +81,7 @@ class Event:
     known: bool = True
     perhaps: bool = False
     first: bool = False
+    inside: tuple[ast.AST, Names] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,16 +30,19 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     for fake in fakes_of(facts.op):
         arguments = fake_arguments(facts.project, facts.op, fake.function)
         names = ProjectNames(facts.project, fake.module)
-        for node, ref in _shared(effects_of(fake.function, arguments, names).trace):
-            if ref.root in _lent_by_kernel(facts):
+        lent = _lent_by_kernel(facts)
+        for node, refs in _shared(effects_of(fake.function, arguments, names).trace).items():
+            found = [ref for ref in refs if ref.root not in lent]
+            if not found:
                 continue
-            name = ref.root.removeprefix("param:")
-            what = f"`{name}` itself" if ref.exact else f"a view of `{name}`"
+            exact = [ref for ref in found if ref.exact]
+            shown = ", ".join(f"`{r.root.removeprefix('param:')}`" for r in exact or found)
+            what = f"{shown} {'itself' if len(exact) == 1 else 'as passed in'}"
             yield RULE.finding(
                 fake.module,
                 node or fake.function,
-                f"the fake kernel returns {what}, the op a new tensor: compiled code may take "
-                "the result and the argument for one memory",
+                f"the fake kernel returns {what if exact else f'a view of {shown}'}, the op a new "
+                "tensor: compiled code may take the result and the argument for one memory",
                 op=facts.op.qualname,
             )
 
@@ -50,14 +53,24 @@ def _lent_by_kernel(facts: OpFacts) -> set[str]:
     return shared | {f"param:{name}" for name in (outputs_of(facts) if facts.kernel else ())}
 
 
-def _shared(trace: Trace) -> Iterator[tuple[ast.AST | None, Ref]]:
-    """For each way out, one argument that surely lends its memory to what is returned."""
+def _shared(trace: Trace) -> dict[ast.AST | None, list[Ref]]:
+    """For each way out, the arguments that surely lend their memory to what is returned."""
+    found: dict[ast.AST | None, list[Ref]] = {}
     for way in trace.returns:
-        refs = way.value.all_refs()
         # What code out of sight returned may be anything.
-        sure = [r for r in refs if r.root.startswith("param:") and not (r.perhaps or r.hidden)]
-        if sure and UNSEEN not in refs:
-            yield way.node, min(sure, key=lambda ref: (not ref.exact, ref.root))
+        if UNSEEN in way.value.all_refs():
+            continue
+        met = found.setdefault(way.node, [])
+        for part in way.value.leaves():
+            sure = [
+                ref
+                for ref in part.all_refs()
+                if ref.root.startswith("param:")
+                and not (ref.perhaps or ref.hidden or ref.guess)
+                and all(ref.root != other.root for other in met)
+            ]
+            met += sorted(sure, key=lambda ref: (not ref.exact, ref.root))
+    return found
 
 
 _OP = """\

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from opscaffold.contract.model import Tag
 from opscaffold.effects.summary import Answer, Mutation
-from opscaffold.findings.model import Finding, Severity
+from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.declared import maybe_outs, mutated_by, tag_problem
-from opscaffold.rules.kernels import kernels_of
+from opscaffold.rules.evidence import declaration, places_of
+from opscaffold.rules.kernels import Kernel, kernels_of
 from opscaffold.rules.proven import mutates_intent, written
 
 
@@ -37,9 +38,16 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                 "for is silently wrong",
                 op=facts.op.qualname,
                 remedy=_remedy(facts, name),
-                evidence=[position(kernel.module, node) for node in events[1:6]],
+                evidence=_evidence(facts, kernel, mutation),
                 intent=mutates_intent(facts, declared | written(facts)),
             )
+
+
+def _evidence(facts: OpFacts, kernel: Kernel, mutation: Mutation) -> list[Position]:
+    """Every write but the one that is reported, and the declaration that leaves them out."""
+    reported = position(kernel.module, mutation.events[0].node)
+    places = [*places_of(kernel.module, mutation.events), declaration(facts)]
+    return [place for place in dict.fromkeys(places) if place != reported]
 
 
 def _how(name: str, mutation: Mutation) -> str:
