@@ -176,6 +176,8 @@ class Bindings:
                 _, here = span(module, current)
                 _, end = span(module, node)
                 text = module.source.text
+                if "." in new:
+                    end = here  # an overload has none of its own
                 return f"{text[base_start:base_end]}.{new}{text[here:end]}"
             current = current.value
         raise self._unreachable(reference)

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import libcst as cst
 
+from opscaffold.contract.hazards import Hazard
 from opscaffold.effects.buffers import BufferUse, use_of_buffer
 from opscaffold.findings.intents import SplitMaybeOut
-from opscaffold.findings.model import Finding
+from opscaffold.findings.model import Finding, Severity
 from opscaffold.migrate.attached import FakeEditor, new_fake
 from opscaffold.migrate.attached_plan import Attachments
 from opscaffold.migrate.bindings import Bindings
@@ -26,6 +27,7 @@ from opscaffold.migrate.delegates import delegates
 from opscaffold.migrate.derive_fake import UnderivableError
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.forms import DefinitionForm, KernelSite, Place, read_form
+from opscaffold.migrate.out_names import out_suffix
 from opscaffold.migrate.plan import Context, OpPlan, RefusedError
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.registering import Target, registering
@@ -33,7 +35,7 @@ from opscaffold.migrate.sequences import append
 from opscaffold.migrate.signature import place_of_buffer
 from opscaffold.migrate.split import Cut, Half, split
 from opscaffold.migrate.split_names import Namer
-from opscaffold.rules import missing_fake
+from opscaffold.rules import missing_fake, unsafe_out_overload
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.kernels import Kernel, kernels_of
@@ -77,13 +79,15 @@ class _SplitPlanner:
         others = others_of(self.facts, self.buffer)
         self.declared = frozenset(others)
         half = half_of(self.facts, self.buffer, others, self.context.options)
-        names = self.namer.choose(form)
+        suffix, hazards = out_suffix(self.facts, self.buffer, half, self.context.options)
+        names = self.namer.choose(form, suffix)
         index = None if half is Half.OUT else self.index(form)
         old, new = names.old_qualname, names.new_qualname
         plan = OpPlan(old, f"split into {old} and {new}", (old, new))
         tag = names.tag if half is Half.OUT else ""
         fresh = Target(others, self.buffer)
-        given = Target((*others, self.buffer), self.buffer, "_out", self.buffer, index, tag)
+        given = Target((*others, self.buffer), self.buffer, suffix, self.buffer, index, tag)
+        plan.notes += [self.hazard(form, new, hazard) for hazard in hazards]
         fakes = [r for r in self.op.attached if r.role is Role.FAKE]
         editor = FakeEditor(self.project, self.syntaxes, self.facts.arguments, self.buffer)
         for registration in fakes:
@@ -105,6 +109,17 @@ class _SplitPlanner:
         plan.take(bindings.edits)
         plan.take({module.path: found for module, found in self.edits.items()})
         return plan
+
+    def hazard(self, form: DefinitionForm, new: str, hazard: Hazard) -> Finding:
+        """What no signature can exclude of an overload."""
+        return unsafe_out_overload.RULE.finding(
+            self.module,
+            form.main,
+            f"`{new}` is put in the place of `{self.op.qualname}` by Inductor: {hazard.reason}",
+            op=new,
+            remedy="name the out= op flat (--out-naming flat) where that matters",
+            severity=Severity.INFO,
+        )
 
     def split_kernel(
         self,

@@ -72,10 +72,13 @@ class Namer:
                 )
         return True
 
-    def choose(self, form: DefinitionForm) -> SplitNames:
-        """Choose the new names, and refuse ones that are taken."""
+    def choose(self, form: DefinitionForm, suffix: str) -> SplitNames:
+        """Choose the new names, and refuse ones that are taken.
+
+        ``suffix`` goes behind the op's name.
+        """
         old, function = self.op.qualname, form.main
-        new = f"{old}_out"
+        new = f"{old}{suffix}"
         variable = form.variable or function.name
         variable = "_" if variable == "_" else f"{variable}_out"
         names = SplitNames(old, new, variable, torch_tag(self.project, self.module, form))
@@ -90,8 +93,8 @@ class Namer:
             self.reserved.add(variable)
         every = [o.qualname for o in self.project.all_ops]
         every += [r.qualname for r in self.project.stray if r.qualname]
-        if new in every or f"{old}.out" in every:
-            other = new if new in every else f"{old}.out"
+        other = next((o for o in (new, f"{old}_out", f"{old}.out") if o in every), None)
+        if other is not None:
             raise RefusalError(
                 function,
                 f"there is an op `{other}` already",
