@@ -13,6 +13,7 @@ from opscaffold.effects.trace import Effect
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import mutated_by, tag_problem, tags
+from opscaffold.rules.evidence import inside
 from opscaffold.rules.kernels import Kernel, is_checked, kernels_of
 from opscaffold.rules.tagged import never_writes, wrong_returns
 
@@ -40,8 +41,14 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         own = kernel.own_name(next(iter(declared)))
         if own is not None:
             for place, message, remedy in _misuses(kernel, own, checked=is_checked(facts)):
+                events = [e for e in kernel.effects.trace.on(f"param:{own}") if e.node is place]
                 yield RULE.finding(
-                    kernel.module, place, message, op=facts.op.qualname, remedy=remedy
+                    kernel.module,
+                    place,
+                    message,
+                    op=facts.op.qualname,
+                    remedy=remedy,
+                    evidence=inside(events),
                 )
 
 

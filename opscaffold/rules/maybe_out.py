@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from opscaffold.effects.buffers import BufferUse, Handed
 from opscaffold.findings.intents import SplitMaybeOut
 from opscaffold.findings.model import Finding, Severity
-from opscaffold.rules.base import OpFacts, Rule, position
+from opscaffold.rules.base import OpFacts, Rule
+from opscaffold.rules.evidence import places_of
 from opscaffold.rules.outputs import is_side_output, obstacle_to_split, outputs_of
 from opscaffold.source.model import Op, Role
 
@@ -35,7 +36,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             message if obstacle is None else f"{message}: {obstacle.reason}",
             op=facts.op.qualname,
             remedy="" if obstacle is None else obstacle.remedy,
-            evidence=[position(facts.module, e.node) for e in use.written[:5]],
+            evidence=places_of(facts.module, use.written),
             intent=None if obstacle else SplitMaybeOut(facts.op.qualname, name),
         )
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
-from opscaffold.rules.base import OpFacts, Rule, position
+from opscaffold.rules.base import OpFacts, Rule
+from opscaffold.rules.evidence import places_of
 from opscaffold.rules.outputs import is_side_output, outputs_of
 
 
@@ -32,7 +33,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             message,
             op=facts.op.qualname,
             remedy=f"write two ops: one without `{name}`, one that always writes it",
-            evidence=[position(facts.module, e.node) for e in use.written[:5]],
+            evidence=places_of(facts.module, use.written),
             severity=None if returns else Severity.INFO,
         )
 

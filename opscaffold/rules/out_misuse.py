@@ -13,6 +13,7 @@ from opscaffold.effects.trace import MUTATIONS, Effect, Event
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import mutated_by, tag_problem, tags
+from opscaffold.rules.evidence import inside
 from opscaffold.rules.functions import own_nodes
 from opscaffold.rules.kernels import Kernel, is_checked, kernels_of
 from opscaffold.rules.tagged import first_reads, never_writes, wrong_returns
@@ -29,8 +30,14 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         outs = [a.name for a in kernel.arguments if kernel.declared.get(a.name) in declared]
         for out in outs:
             for node, message, remedy in _misuses(kernel, out):
+                events = [e for e in kernel.effects.trace.on(f"param:{out}") if e.node is node]
                 yield RULE.finding(
-                    kernel.module, node, message, op=facts.op.qualname, remedy=remedy
+                    kernel.module,
+                    node,
+                    message,
+                    op=facts.op.qualname,
+                    remedy=remedy,
+                    evidence=inside(events),
                 )
         wrong = dict(wrong_returns(kernel, outs))
         if wrong:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import mutated_by, tags
+from opscaffold.rules.evidence import declaration
 from opscaffold.rules.kernels import kernels_of
 from opscaffold.rules.proven import mutates_intent, only_read
 
@@ -29,6 +30,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             "bumped at every call, so that a backward pass that saved it raises, and the op "
             "can have no autograd",
             op=facts.op.qualname,
+            evidence=[declaration(facts)],
             remedy=f'take "{name}" out of what the op declares to mutate',
             intent=mutates_intent(facts, declared - needless),
         )
