@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opscaffold.config.model import Config
-from opscaffold.findings.model import Finding, Position, Severity
+from opscaffold.findings.model import Finding
+from opscaffold.migrate.asked import Request, refuse_unknown
 from opscaffold.migrate.bindings import Syntaxes
+from opscaffold.migrate.call_sites import CallSite, call_sites
 from opscaffold.migrate.documents import Example, Snippet, collect, read_document, splice
 from opscaffold.migrate.edits import FileEdits
-from opscaffold.migrate.plan import Context, OpPlan, Options, Refused
-from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.outcomes import Left, declined, refusals, reported, withdrawal
+from opscaffold.migrate.plan import Context, OpPlan, Refused
+from opscaffold.migrate.postcheck import contracts_after, definitions, fault_after
 from opscaffold.migrate.repairs import first_repair, plan_repair
 from opscaffold.migrate.rewrite import rewrite
-from opscaffold.rules.base import position
+from opscaffold.migrate.steps import Changes, Step, unpaired_prose
 from opscaffold.rules.catalog import all_rules, apply_rules
+from opscaffold.rules.contracts import contract_of
 from opscaffold.rules.notices import unreadable
 from opscaffold.rules.optional_side_output import RULE as SIDE_OUTPUT
 from opscaffold.rules.suppression import Suppression
@@ -26,36 +29,11 @@ from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project, load_project
 
-Changes = dict[Path, tuple[bytes, bytes]]
-"""Changed files with their bytes before and after."""
-
-Accept = Callable[[OpPlan, Changes], bool]
+Accept = Callable[[Step], bool]
 """Decides whether a repair is wanted, given what it alone would change."""
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One repair of one op with all its call sites, or the prose that belongs to it.
-
-    ``changes`` starts from what the steps before it leave.
-    """
-
-    plan: OpPlan
-    changes: Changes
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is asked of a migration.
-
-    ``codes`` are the rules that hold (None: every one), ``only`` the ops to repair (empty: all).
-    """
-
-    config: Config = field(default_factory=Config)
-    options: Options = field(default_factory=Options)
-    codes: frozenset[str] | None = None
-    only: frozenset[str] = frozenset()
-    exclude: tuple[str, ...] = ()
+Progress = Callable[[int, int], None]
+"""Is told how many repairs are made, and how many there are to make as far as is known."""
 
 
 @dataclass(slots=True)
@@ -63,8 +41,8 @@ class Migration:
     """What a migration changes and what it leaves.
 
     ``changes`` maps each changed file to its bytes before and after; ``steps`` lead from the one
-    to the other. ``findings`` are the breaches that stay, ``notes`` what a person should look at
-    although nothing is wrong by rule.
+    to the other. ``findings`` are the breaches that stay, ``left`` says why those of ops do, and
+    ``notes`` are what a person should look at although nothing is wrong by rule.
     """
 
     root: Path
@@ -72,6 +50,7 @@ class Migration:
     plans: list[OpPlan] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
     ops: int = 0
 
@@ -82,17 +61,18 @@ def migrate(
     *,
     root: Path | None = None,
     accept: Accept | None = None,
-    progress: Callable[[str], None] = lambda _: None,
+    progress: Progress | None = None,
 ) -> Migration:
     """Plan the migration of all ops defined in ``paths``; nothing is written.
 
     Each round plans the ops whose changes do not touch one another, applies them in memory and
-    reads the project again. An op whose change does not parse, or leaves the breach it should
-    repair, is withdrawn: everything is planned anew without it, and it is reported as a fault of
-    opscaffold. ``accept`` is asked once for each repair. Raises UnknownSelectorError for a rule
-    in the configuration that there is not.
+    reads the project again. An op whose change does not parse, leaves the breach it should
+    repair, or leaves the op without the contract it should have, is withdrawn: everything is
+    planned anew without it, and it is reported as a fault of opscaffold. ``accept`` is asked once
+    for each repair; an op of which one was declined is left alone from there on. Raises
+    UnknownSelectorError for a rule in the configuration that there is not, UnknownOpError.
     """
-    withdrawn: dict[str, Finding] = {}
+    withdrawn: dict[str, Left] = {}
     answers: dict[tuple[str, str], bool] = {}
     while True:
         run = _Run(paths, root, request or Request(), withdrawn, progress)
@@ -109,8 +89,8 @@ class _Run:
         paths: Sequence[Path],
         root: Path | None,
         request: Request,
-        withdrawn: dict[str, Finding],
-        progress: Callable[[str], None],
+        withdrawn: dict[str, Left],
+        progress: Progress | None,
     ) -> None:
         self.paths, self.request, self.withdrawn = paths, request, withdrawn
         self.progress = progress
@@ -121,12 +101,15 @@ class _Run:
         self.overlay: dict[Path, bytes] = {}
         self.plans: list[OpPlan] = []
         self.steps: list[Step] = []
-        self.findings: list[Finding] = []
+        self.left: list[Left] = []
+        self.chosen: dict[int, tuple[Op, list[Finding]]] = {}
         # A file is only opened where an op is looked for: what one round met, the next may not.
         self.problems: dict[Path, Problem] = {}
         self.first: frozenset[tuple[str, str]] | None = None
         self.project = self._load()
         self.ops = len(self.project.ops)
+        self.wanted: dict[str, list[Finding]] = {}
+        refuse_unknown(request.only, self.project)
         holds = request.codes
         self.rules = [
             rule
@@ -150,20 +133,33 @@ class _Run:
             if ready is None:
                 return False
             if not ready:
+                lone = unpaired_prose(self.steps)
+                if lone is not None:
+                    return self._withdraw(lone.plan, "only its prose would have been rewritten")
                 return True
-            self.progress(f"{len(self.plans) + len(ready)} of {self.ops} ops")
-            if not self._rewrite_prose(ready, snippets):
-                if not self._apply(ready, snippets):
-                    return False
-                self.plans += ready
+            if self.progress is not None:
+                self.progress(len(self.plans), len(self.plans) + len(self.wanted))
+            if self._rewrite_prose(ready, snippets):
+                self.project = self._load()
+                continue
+            before = {plan.op: definitions(self.project, plan.op) for plan in ready}
+            if not self._apply(ready, snippets):
+                return False
+            self.plans += ready
             self.project = self._load()
+            for step in self.steps[-len(ready) :]:
+                step.new = contracts_after(self.project, step)
+                fault = fault_after(self.project, step, before[step.plan.op])
+                if fault:
+                    return self._withdraw(step.plan, fault)
 
     def result(self) -> Migration:
         """What the run came to."""
         migration = Migration(self.project.root, ops=self.ops, plans=self.plans)
         migration.steps = self.steps
         unread = [unreadable(problem) for _, problem in sorted(self.problems.items())]
-        migration.findings = [*self.findings, *self.withdrawn.values(), *unread]
+        migration.left = [*self.left, *self.withdrawn.values()]
+        migration.findings = [*(left.finding for left in migration.left), *unread]
         migration.notes = [note for plan in self.plans for note in plan.notes]
         for path, new in sorted(self.overlay.items()):
             old = path.read_bytes()
@@ -186,19 +182,22 @@ class _Run:
 
     def _plan(self) -> tuple[list[OpPlan] | None, dict[Path, Snippet]]:
         """Plans that can be applied together (None: an op was withdrawn), and the prose read."""
-        self.findings = []
+        self.left = []
         done = {(plan.op, code) for plan in self.plans for code in plan.codes}
         wanted: dict[str, list[Finding]] = {}
         for finding in self._found():
             if self.request.only and finding.op not in self.request.only:
                 continue
             if finding.intent is None:
-                self.findings.append(finding)
+                self.left.append(reported(finding))
             elif (finding.op, finding.code) in done:
-                self._withdraw(finding, "the breach was still there afterwards")
+                self.withdrawn[finding.op] = withdrawal(
+                    finding, "the breach was still there afterwards"
+                )
                 return None, {}
             elif finding.op not in self.withdrawn:
                 wanted.setdefault(finding.op, []).append(finding)
+        self.wanted = wanted
         ops = {op.qualname: op for op in self.project.ops}
         snippets = self._read_prose([ops[name] for name in wanted])
         context = Context(self.project, Syntaxes(), snippets, self.request.options)
@@ -225,10 +224,14 @@ class _Run:
             left = [finding for finding in left if finding not in chosen]
             plan = plan_repair(context, op, chosen)
             if isinstance(plan, Refused):
-                for finding in chosen:
-                    self.findings += _refusals(op, finding, plan)
-            elif self._is_wanted(plan, context):
+                unsafe = self.request.options.unsafe
+                self.left += refusals(op, chosen, plan, unsafe=unsafe)
+                continue
+            self.chosen[id(plan)] = (op, chosen)
+            if self._is_wanted(plan, context):
                 return plan
+            self.left += [declined(finding) for finding in (*chosen, *left)]
+            return None
         return None
 
     def _is_wanted(self, plan: OpPlan, context: Context) -> bool:
@@ -236,18 +239,52 @@ class _Run:
             return True
         key = (plan.op, plan.does)
         if key not in self.answers:
-            self.answers[key] = self.accept(plan, self._preview(plan, context))
+            no = any(op == plan.op and not yes for (op, _), yes in self.answers.items())
+            self.answers[key] = not no and self.accept(self._preview(plan, context))
         return self.answers[key]
 
-    def _preview(self, plan: OpPlan, context: Context) -> Changes:
+    def _preview(self, plan: OpPlan, context: Context) -> Step:
         """What one repair alone would change."""
-        changes: Changes = {}
+        step, prose = self._step(plan, {}), {}
         for path, edits in plan.edits.items():
             module = self.project.module_for(path)
-            if module is not None and path not in context.snippets:
-                new = _rewritten(module, edits, context.syntaxes)
-                changes[path] = (self._bytes(path), new or b"")
-        return changes
+            if module is None:
+                continue
+            if path in context.snippets:
+                prose[path] = edits
+            new = rewrite(context.syntaxes.of(module), edits)
+            step.sites += self._sites(plan, module, new, context.snippets, context.syntaxes)
+            if path not in context.snippets:
+                step.changes[path] = (self._bytes(path), module.source.encode(new))
+        for host in {context.snippets[path].host for path in prose} - step.changes.keys():
+            data = self._bytes(host)
+            shown = self._prose(host, data, prose, context.snippets, context.syntaxes)
+            step.changes[host] = (data, data if shown is None else shown)
+        return step
+
+    def _step(self, plan: OpPlan, changes: Changes, *, prose: bool = False) -> Step:
+        """A step as far as it is known before it is made."""
+        op, findings = self.chosen[id(plan)]
+        intents = tuple(f.intent for f in findings if f.intent is not None)
+        module = op.definition.module
+        old = contract_of(self.project, op)
+        return Step(plan, changes, intents, prose, old=old, defined=(module.path, module.name))
+
+    def _sites(
+        self,
+        plan: OpPlan,
+        module: Module,
+        new: str,
+        snippets: Mapping[Path, Snippet],
+        syntaxes: Syntaxes,
+    ) -> tuple[CallSite, ...]:
+        """The call sites that a plan changes in one file, which as a whole becomes ``new``."""
+        snippet = snippets.get(module.path)
+        host = module.path if snippet is None else snippet.host
+        disk = host.read_bytes() if host in self.overlay else None
+        edits = plan.edits[module.path]
+        syntax = syntaxes.of(module)
+        return call_sites(syntax, module, edits, new, snippet, self._bytes(host), disk)
 
     def _bytes(self, path: Path) -> bytes:
         return self.overlay[path] if path in self.overlay else path.read_bytes()
@@ -286,15 +323,23 @@ class _Run:
                 merged.setdefault(path, FileEdits()).update(plan.edits[path])
             hosts = {snippets[path].host for path in touched}
             changes: Changes = {}
-            for host in hosts:
+            sites: tuple[CallSite, ...] = ()
+            for path in touched:
+                module = self.project.module_for(path)
+                if module is not None:
+                    text = rewrite(syntaxes.of(module), merged[path])
+                    sites += self._sites(plan, module, text, snippets, syntaxes)
+            for host in sorted(hosts):
                 old = self._bytes(host)
                 original = before.get(host) or host.read_bytes()
                 new = self._prose(host, original, merged, snippets, syntaxes)
                 if new is not None and new != old:
                     changes[host] = (old, new)
             if changes:
+                step = self._step(plan, changes, prose=True)
+                step.sites = sites
                 self.overlay.update({path: new for path, (_, new) in changes.items()})
-                self.steps.append(Step(plan, changes))
+                self.steps.append(step)
         return self.overlay != before
 
     def _prose(
@@ -302,7 +347,7 @@ class _Run:
         host: Path,
         data: bytes,
         merged: dict[Path, FileEdits],
-        snippets: dict[Path, Snippet],
+        snippets: Mapping[Path, Snippet],
         syntaxes: Syntaxes,
     ) -> bytes | None:
         replaced: list[tuple[Example, list[str]]] = []
@@ -318,65 +363,34 @@ class _Run:
         syntaxes = Syntaxes()
         merged: dict[Path, FileEdits] = {}
         for plan in ready:
-            changes: Changes = {}
+            step = self._step(plan, {})
             for path, edits in plan.edits.items():
                 if path in snippets:
                     continue
                 merged.setdefault(path, FileEdits()).update(edits)
                 module = self.project.module_for(path)
-                new = None if module is None else _rewritten(module, merged[path], syntaxes)
-                if new is None:
-                    where = Position(path, 1, 1)
-                    rule = next(r for r in self.rules if r.code in plan.codes)
-                    finding = Finding(rule.code, rule.name, rule.severity, where, "", plan.op)
-                    self._withdraw(finding, "the changed file would not parse")
-                    return False
-                changes[path] = (self._bytes(path), new)
+                new = None if module is None else rewrite(syntaxes.of(module), merged[path])
+                data = None if module is None or new is None else _encoded(module, new)
+                if module is None or new is None or data is None:
+                    return self._withdraw(plan, "the changed file would not parse")
+                step.changes[path] = (self._bytes(path), data)
+                step.sites += self._sites(plan, module, new, snippets, syntaxes)
             # The project still holds what was read: each plan is applied to that, with those
             # before it.
-            self.overlay.update({path: new for path, (_, new) in changes.items()})
-            self.steps.append(Step(plan, changes))
+            self.overlay.update({path: new for path, (_, new) in step.changes.items()})
+            self.steps.append(step)
         return True
 
-    def _withdraw(self, finding: Finding, reason: str) -> None:
-        self.withdrawn[finding.op] = Finding(
-            finding.code,
-            finding.name,
-            Severity.ERROR,
-            finding.position,
-            f"the change to this op was withdrawn: {reason}; this is a fault of opscaffold",
-            finding.op,
-            "please report it, and repair the op by hand",
-        )
+    def _withdraw(self, plan: OpPlan, reason: str) -> bool:
+        """Leave an op out from now on; False, since all is to be planned anew."""
+        _, findings = self.chosen[id(plan)]
+        self.withdrawn[plan.op] = withdrawal(findings[0], reason)
+        return False
 
 
-def _rewritten(module: Module, edits: FileEdits, syntaxes: Syntaxes) -> bytes | None:
-    text = rewrite(syntaxes.of(module), edits)
+def _encoded(module: Module, text: str) -> bytes | None:
     try:
         ast.parse(text)
         return module.source.encode(text)
     except (SyntaxError, ValueError):
         return None
-
-
-def _refusals(op: Op, finding: Finding, refused: Refused) -> Iterable[Finding]:
-    """One finding a reason, each where its reason stands."""
-    for reason in refused.reasons:
-        yield Finding(
-            finding.code,
-            finding.name,
-            finding.severity,
-            _place(refused, reason),
-            f"{finding.message}; not rewritten: {reason.reason}",
-            op.qualname,
-            reason.remedy,
-            (finding.position,),
-        )
-
-
-def _place(refused: Refused, reason: RefusalError) -> Position:
-    if isinstance(reason.where, Position):
-        return reason.where
-    module = reason.where if isinstance(reason.where, Module) else refused.module
-    node = reason.node if reason.node is not None else refused.node
-    return position(module, node)
