@@ -32,6 +32,7 @@ class Copies:
 
     ``bad`` says which memory must not be returned. ``torch`` is what the module calls torch, None
     where it has no name for it. ``dense`` are the places of returns that are to be contiguous.
+    A ``fake`` kernel makes an empty tensor in place of a copy.
     """
 
     syntax: Syntax
@@ -43,6 +44,7 @@ class Copies:
     returns: Sequence[SchemaType] | None
     optional: frozenset[str] = frozenset()
     dense: frozenset[int | None] = frozenset()
+    fake: bool = False
     edits: FileEdits = field(default_factory=FileEdits)
     contiguous: set[int | None] = field(default_factory=set)
     """The returns that are contiguous on every input, as far as copies decide it."""
@@ -184,6 +186,8 @@ class Copies:
 
     def _clone(self, code: str, place: int | None, *, always: bool = True) -> str:
         dense = always and place in self.dense and self.torch is not None
+        if self.fake and self.torch is not None and always:
+            return f"{self.torch}.empty_like({code}{', ' + self._format() if dense else ''})"
         return f"{code}.clone({self._format() if dense else ''})"
 
     def _format(self) -> str:

@@ -35,7 +35,7 @@ def made_by(function: AnyFunction, index: int, count: int) -> ast.Call | None:
     if len(values) != 1:
         return None
     parts = _parts(function, values[0], count)
-    found = _resolved(function, parts[index]) if len(parts) == count else None
+    found = resolved(function, parts[index]) if len(parts) == count else None
     return found if isinstance(found, ast.Call) else None
 
 
@@ -45,7 +45,7 @@ def is_like(call: ast.Call) -> bool:
 
 
 def _parts(function: AnyFunction, value: ast.expr, count: int) -> list[ast.expr]:
-    value = _resolved(function, value) if count > 1 else value
+    value = resolved(function, value) if count > 1 else value
     if count == 1:
         return [value]
     if isinstance(value, ast.Tuple) and len(value.elts) == count:
@@ -54,7 +54,7 @@ def _parts(function: AnyFunction, value: ast.expr, count: int) -> list[ast.expr]
 
 
 def _layout(function: AnyFunction, expr: ast.expr) -> Layout:
-    expr = _resolved(function, expr)
+    expr = resolved(function, expr)
     if isinstance(expr, ast.IfExp):
         arms = {_layout(function, expr.body), _layout(function, expr.orelse)}
         return arms.pop() if len(arms) == 1 else Layout.UNKNOWN
@@ -74,15 +74,17 @@ def _layout(function: AnyFunction, expr: ast.expr) -> Layout:
     if name not in _LIKE:
         return Layout.UNKNOWN
     like = expr.args[0] if expr.args else None
-    dense = isinstance(like, ast.Name) and _resolved(function, like) is not like
+    dense = isinstance(like, ast.Name) and resolved(function, like) is not like
     if dense and like is not None and _layout(function, like) is Layout.CONTIGUOUS:
         return Layout.CONTIGUOUS
     return Layout.LIKE
 
 
-def _resolved(function: AnyFunction, expr: ast.expr) -> ast.expr:
+def resolved(function: AnyFunction, expr: ast.expr) -> ast.expr:
     """What a name that is bound once stands for."""
-    if not isinstance(expr, ast.Name):
+    spec = function.args
+    given = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)}
+    if not isinstance(expr, ast.Name) or expr.id in given:
         return expr
     bound = [
         n

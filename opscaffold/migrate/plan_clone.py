@@ -10,8 +10,10 @@ from opscaffold.effects.values import UNSEEN, Ref
 from opscaffold.findings.intents import CloneReturn
 from opscaffold.findings.model import Finding
 from opscaffold.migrate.copying import Copies
+from opscaffold.migrate.fake_mending import mend_fakes, mend_layouts
 from opscaffold.migrate.fakes import add_fake, torch_name
-from opscaffold.migrate.layouts import Layout, is_like, layouts_of, made_by
+from opscaffold.migrate.layouts import Layout, layouts_of
+from opscaffold.migrate.plain_uses import other_use, registrations_of
 from opscaffold.migrate.plan import Context, OpPlan
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.watching import watch
@@ -20,11 +22,11 @@ from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.declared import maybe_outs, mutated_by
 from opscaffold.rules.devices import devices_of
 from opscaffold.rules.fakes import fakes_of
-from opscaffold.rules.functions import AnyFunction
+from opscaffold.rules.functions import AnyFunction, returned
 from opscaffold.rules.kernels import Kernel, kernels_of
 from opscaffold.rules.names import ProjectNames
 from opscaffold.rules.returned import Sharing, sharing_of
-from opscaffold.source.model import Form, Op, Registration
+from opscaffold.source.model import Form, Op
 from opscaffold.source.project import Project
 
 # Which rule speaks of which way to share an argument's memory.
@@ -46,7 +48,7 @@ def plan_clone(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:
     codes = frozenset(f.code for f in findings)
     safe = all(isinstance(f.intent, CloneReturn) and f.intent.safe for f in findings)
     plan = OpPlan(op.qualname, "changed to return memory of its own")
-    dense, fakes = _dense_returns(facts)
+    dense = _dense_returns(facts)
     contiguous: set[int | None] = set()
     for kernel in kernels_of(facts):
         copies = _copies(context, facts, kernel, codes, dense)
@@ -58,8 +60,9 @@ def plan_clone(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:
         plan.edits_for(kernel.module).update(copies.edits)
     if not plan.edits:
         raise RefusalError(None, "where it does cannot be told", "clone what is returned by hand")
-    if fakes == 1 and contiguous:
-        _mend_layout(context, facts, contiguous, plan)
+    mend_layouts(context, facts, contiguous, plan)
+    made = frozenset(contiguous) if len(list(_ways(facts))) == 1 else frozenset[int | None]()
+    mend_fakes(context, facts, plan, made)
     add_fake(context, facts, plan)
     return plan
 
@@ -121,10 +124,10 @@ def _lent(facts: OpFacts, kernel: Kernel, codes: frozenset[str]) -> Callable[[Re
 
 def _returned(kernel: Kernel) -> Iterator[tuple[ast.expr, frozenset[Ref]]]:
     """What each way out of a kernel returns, as it is written."""
-    for returned in kernel.effects.trace.returns:
-        value = _value_of(returned.node, kernel.function)
+    for way in kernel.effects.trace.returns:
+        value = _value_of(way.node, kernel.function)
         if value is not None:
-            yield value, returned.value.all_refs()
+            yield value, way.value.all_refs()
 
 
 def _value_of(place: ast.AST | None, function: AnyFunction) -> ast.expr | None:
@@ -133,12 +136,12 @@ def _value_of(place: ast.AST | None, function: AnyFunction) -> ast.expr | None:
     return place.value if isinstance(place, ast.Return) else None
 
 
-def _dense_returns(facts: OpFacts) -> tuple[frozenset[int | None], int]:
-    """The returns that every fake kernel says are contiguous, and how many fakes there are."""
+def _dense_returns(facts: OpFacts) -> frozenset[int | None]:
+    """The returns that every fake kernel says are contiguous."""
     contract = signature_of(facts.project, facts.op)
     fakes = list(fakes_of(facts.op))
     if contract is None or not contract.returns or not fakes:
-        return frozenset(), len(fakes)
+        return frozenset()
     count = len(contract.returns)
     found = [layouts_of(fake.function, count) for fake in fakes]
     places = [None] if count == 1 else list(range(count))
@@ -146,60 +149,27 @@ def _dense_returns(facts: OpFacts) -> tuple[frozenset[int | None], int]:
         place
         for index, place in enumerate(places)
         if all(layouts[index] is Layout.CONTIGUOUS for layouts in found)
-    ), len(fakes)
+    )
 
 
-def _mend_layout(
-    context: Context, facts: OpFacts, contiguous: set[int | None], plan: OpPlan
-) -> None:
-    """Let the fake kernel say that a result is contiguous where the kernel makes it so."""
-    contract = signature_of(facts.project, facts.op)
-    count = 0 if contract is None else len(contract.returns)
-    kernels = kernels_of(facts)
-    if not all(len(k.effects.trace.returns) == 1 for k in kernels):
-        return
-    for fake in fakes_of(facts.op):
-        name = torch_name(fake.module, fake.function)
-        for place in contiguous:
-            call = made_by(fake.function, place or 0, count) if count else None
-            if call is not None and name is not None and is_like(call):
-                key = context.syntaxes.of(fake.module).key(call)
-                wanted = {"memory_format": f"{name}.contiguous_format"}
-                plan.edits_for(fake.module).keywords[key] = wanted
+def _ways(facts: OpFacts) -> Iterator[ast.expr]:
+    """What the kernels return, in each place where they do."""
+    for kernel in kernels_of(facts):
+        yield from returned(kernel.function)
 
 
 def _refuse_plain_uses(project: Project, op: Op, kernel: Kernel) -> None:
     """A function that is called as such too may be relied on for handing its argument back."""
-    registrations = [op.definition, *op.attached]
-    own = [r for r in registrations if r.function is kernel.function]
+    function = kernel.function
+    own = registrations_of(op, function)
     if any(r.form is Form.DECORATOR and r is op.definition for r in own):
         return
-    function = kernel.function
-    if isinstance(function, ast.Lambda) or function.name == "_":
-        return
-    inside = {id(n) for r in own for n in _registering(r)}
-    for module in project.modules:
-        if function.name not in module.source.text:
-            continue
-        for node in module.parents:
-            match node:
-                case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
-                    if name != function.name or id(node) in inside:
-                        continue
-                case _:
-                    continue
-            targets = project.resolve(module, node).targets
-            if any(t.node is function for t in targets):
-                raise RefusalError(
-                    node,
-                    f"`{function.name}` is used as a plain function too, whose callers may rely "
-                    "on getting their argument back",
-                    "pass --unsafe if they do not",
-                    module,
-                )
-
-
-def _registering(registration: Registration) -> Iterator[ast.AST]:
-    yield from ast.walk(registration.call or registration.statement)
-    if registration.result is not None:
-        yield from ast.walk(registration.result)
+    use = other_use(project, function, own)
+    if use is not None:
+        raise RefusalError(
+            use[1],
+            f"`{getattr(function, 'name', '')}` is used as a plain function too, whose callers "
+            "may rely on getting their argument back",
+            "pass --unsafe if they do not",
+            use[0],
+        )
