@@ -79,7 +79,9 @@ def check_attached(facts: OpFacts, why: Callable[[Registration], str]) -> None:
         kernel = registration.role in _KERNELS and registration.function in known
         if kernel or is_fake(registration):
             continue
-        raise RefusalError(registration.statement, why(registration), _BY_HAND, registration.module)
+        unseen = registration.role in _KERNELS and registration.function is None
+        reason = "one of its kernels is not in sight" if unseen else why(registration)
+        raise RefusalError(registration.statement, reason, _BY_HAND, registration.module)
 
 
 def kernels_to_change(facts: OpFacts) -> Iterator[tuple[Registration, Module, ast.FunctionDef]]:
