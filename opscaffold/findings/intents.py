@@ -99,6 +99,26 @@ class WriteFake:
     why: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class KeepCallable:
+    """Leave a plain function under the name of an op that was split, called as it used to be.
+
+    ``name`` is that name, ``head`` its parameters and return as they were written. ``buffer`` is
+    the parameter that the op lost, ``out_op`` the op that takes it now, by the name ``out_name``:
+    at the positional place ``index``, returning nothing, or (None) by keyword, returning it.
+    """
+
+    op: str
+    name: str
+    head: str
+    buffer: str
+    out_op: str
+    out_name: str
+    index: int | None
+    safe: bool = True
+    why: str = ""
+
+
 Intent = (
     SplitMaybeOut
     | SetMutates
@@ -109,4 +129,5 @@ Intent = (
     | TagSchema
     | MendFake
     | WriteFake
+    | KeepCallable
 )

@@ -43,7 +43,7 @@ class Bindings:
             raise TypeError("an import is no expression")
         if reference.torch_ops:
             return self._torch_ops(reference, node)
-        if reference.assignments:
+        if any(a is not self.op.definition.statement for a in reference.assignments):
             return self._assigned(reference, node)
         new = self._provide(reference.via, reference)
         if isinstance(node, ast.Name):

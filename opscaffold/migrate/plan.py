@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.contract.releases import MEASURED, Version
+from opscaffold.findings.intents import KeepCallable
 from opscaffold.findings.model import Finding
 from opscaffold.migrate.bindings import Syntaxes
 from opscaffold.migrate.documents import Snippet
@@ -58,13 +59,15 @@ class OpPlan:
 
     ``does`` says what becomes of the op, behind "would be": ``split into a::b and a::b_out``.
     ``new_ops`` are the ops it makes. ``calls`` counts the call sites rewritten,
-    ``codes`` are the rules whose findings it repairs.
+    ``codes`` are the rules whose findings it repairs. ``keeps`` asks for a function under the
+    op's old name.
     """
 
     op: str
     does: str
     new_ops: tuple[str, ...] = ()
     codes: frozenset[str] = frozenset()
+    keeps: KeepCallable | None = None
     edits: dict[Path, FileEdits] = field(default_factory=dict)
     notes: list[Finding] = field(default_factory=list)
     calls: int = 0

@@ -10,7 +10,7 @@ import libcst as cst
 
 from opscaffold.contract.hazards import Hazard
 from opscaffold.effects.buffers import BufferUse, use_of_buffer
-from opscaffold.findings.intents import SplitMaybeOut
+from opscaffold.findings.intents import KeepCallable, SplitMaybeOut
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.migrate.attached import FakeEditor, new_fake
 from opscaffold.migrate.attached_plan import Attachments
@@ -34,7 +34,8 @@ from opscaffold.migrate.registering import Target, registering
 from opscaffold.migrate.sequences import append
 from opscaffold.migrate.signature import place_of_buffer
 from opscaffold.migrate.split import Cut, Half, split
-from opscaffold.migrate.split_names import Namer
+from opscaffold.migrate.split_names import Namer, SplitNames
+from opscaffold.migrate.syntax import code_of
 from opscaffold.rules import missing_fake, unsafe_out_overload
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import signature_of
@@ -84,6 +85,7 @@ class _SplitPlanner:
         index = None if half is Half.OUT else self.index(form)
         old, new = names.old_qualname, names.new_qualname
         plan = OpPlan(old, f"split into {old} and {new}", (old, new))
+        plan.keeps = self.kept(form, names, index)
         tag = names.tag if half is Half.OUT else ""
         fresh = Target(others, self.buffer)
         given = Target((*others, self.buffer), self.buffer, suffix, self.buffer, index, tag)
@@ -109,6 +111,19 @@ class _SplitPlanner:
         plan.take(bindings.edits)
         plan.take({module.path: found for module, found in self.edits.items()})
         return plan
+
+    def kept(
+        self, form: DefinitionForm, names: SplitNames, index: int | None
+    ) -> KeepCallable | None:
+        """The old way to call the op, where that is to be kept."""
+        variable = form.variable
+        if not self.context.options.compat or variable in (None, "_") or form.twins:
+            return None
+        node = self.syntaxes.of(self.module).find(form.main, cst.FunctionDef)
+        arrow = "" if node.returns is None else f" -> {code_of(node.returns.annotation)}"
+        head = f"({code_of(node.params)}){arrow}"
+        old, new = self.op.qualname, names.new_qualname
+        return KeepCallable(old, str(variable), head, self.buffer, new, names.variable, index)
 
     def hazard(self, form: DefinitionForm, new: str, hazard: Hazard) -> Finding:
         """What no signature can exclude of an overload."""

@@ -8,6 +8,8 @@ from opscaffold.findings.intents import (
     AddTag,
     CloneReturn,
     Intent,
+    KeepCallable,
+    MendFake,
     RenameOverload,
     ReturnNothing,
     SetMutates,
@@ -18,7 +20,8 @@ from opscaffold.findings.intents import (
 from opscaffold.findings.model import Finding
 from opscaffold.migrate.plan import Context, OpPlan, Refused, RefusedError
 from opscaffold.migrate.plan_clone import plan_clone
-from opscaffold.migrate.plan_fakes import plan_write_fake
+from opscaffold.migrate.plan_compat import plan_compat
+from opscaffold.migrate.plan_fakes import plan_mend_fake, plan_write_fake
 from opscaffold.migrate.plan_mutates import plan_mutates
 from opscaffold.migrate.plan_overload import plan_rename
 from opscaffold.migrate.plan_returned import plan_return_nothing
@@ -44,7 +47,9 @@ PLANNERS: dict[type[Intent], Planner] = {
     RenameOverload: plan_rename,
     SetMutates: plan_mutates,
     CloneReturn: plan_clone,
+    MendFake: plan_mend_fake,
     WriteFake: plan_write_fake,
+    KeepCallable: plan_compat,
 }
 
 
