@@ -15,6 +15,7 @@ from opscaffold.migrate.documents import Example, Snippet, collect, read_documen
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.outcomes import Left, declined, refusals, reported, withdrawal
 from opscaffold.migrate.plan import Context, OpPlan, Refused
+from opscaffold.migrate.plan_compat import keep_callable
 from opscaffold.migrate.postcheck import contracts_after, definitions, fault_after
 from opscaffold.migrate.repairs import first_repair, plan_repair
 from opscaffold.migrate.rewrite import rewrite
@@ -178,6 +179,7 @@ class _Run:
         if self.first is None:
             self.first = frozenset((f.op, f.code) for f in found)
         touched = {op for plan in self.plans for op in (plan.op, *plan.new_ops)}
+        found += keep_callable(self.plans)
         return [f for f in found if f.op in touched or (f.op, f.code) in self.first]
 
     def _plan(self) -> tuple[list[OpPlan] | None, dict[Path, Snippet]]:
