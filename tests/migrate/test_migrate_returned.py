@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
+import shutil
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from migrating import HEADER, python, write
+from migrating import HEADER, cli, python, write
 from returned_programs import PROGRAMS
 
 from opscaffold.migrate.engine import Migration, Request, migrate
@@ -403,3 +404,93 @@ def test_an_overload_that_may_be_meant_out_of_reach_keeps_its_name(
     use: str, why: str, tmp_path: Path
 ) -> None:
     assert why in reason({"ops.py": RENAMED + use + "\n"}, tmp_path)
+
+
+CASES = Path(__file__).resolve().parent.parent / "cases"
+CHECKS = {
+    "046_inplace_returns_self_untagged": """
+
+def check():
+    called = sample_calls()
+    assert called["a"] is called["b"] is None
+    assert called["x"].item() == 1.5
+    x = torch.ones(3, 2).t()
+    assert fade_(x, 2.0) is x
+    assert bump_(x) is x
+    for op, args in ((fade_, (torch.ones(2), 2.0)), (bump_, (torch.ones(2, 3).t(),))):
+        torch.library.opcheck(op, args)
+        assert torch.Tag.inplace in op._opoverload.tags
+""",
+    "048_inplace_two_args_tuple_returned": """
+
+def check():
+    assert sample_calls() == {"err": None}
+    x, res, w = torch.randn(3, 4), torch.randn(3, 4), torch.randn(4)
+    y, kept = x.clone(), res.clone()
+    total = kept + y
+    normed = total * torch.rsqrt(total.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+    torch.testing.assert_close(block(x, res, w), normed + total)
+    torch.testing.assert_close(x, normed)
+    torch.testing.assert_close(res, total)
+    assert torch.ops.crag.add_norm.default(y, kept, w) is None
+    torch.library.opcheck(add_norm, (y, kept, w))
+    torch._dynamo.reset()
+    x, res = torch.randn(3, 4), torch.randn(3, 4)
+    expected = block(x.clone(), res.clone(), w)
+    compiled = torch.compile(block, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(x, res, w), expected)
+""",
+}
+CASE_LINES = {
+    "046_inplace_returns_self_untagged": """\
+-@torch.library.custom_op("crag::fade_", mutates_args=("x",))
++@torch.library.custom_op("crag::fade_", mutates_args=("x",), tags=torch.Tag.inplace)
+-@fade_.register_fake
+-def _(x, k):
+-    return x
+-
+-
+-@torch.library.custom_op("crag::bump_", mutates_args=("x",))
++@torch.library.custom_op("crag::bump_", mutates_args=("x",), tags=torch.Tag.inplace)
+""",
+    "048_inplace_two_args_tuple_returned": """\
+-@torch.library.custom_op("crag::add_norm", mutates_args=("x", "res", "weight"))
+-def add_norm(x: Tensor, res: Tensor, weight: Tensor, eps: float = 1e-6) -> Tuple[Tensor, Tensor]:
++@torch.library.custom_op("crag::add_norm", mutates_args=("x", "res"))
++def add_norm(x: Tensor, res: Tensor, weight: Tensor, eps: float = 1e-6) -> None:
+-    return x, res
+-    x, res = add_norm(x, res, w)
++    add_norm(x, res, w)
+""",
+}
+
+
+CASES_HERE = tuple(CHECKS)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cases in patterns of real code, migrated by the command."""
+    root = tmp_path_factory.mktemp("cases")
+    for name in CASES_HERE:
+        copy = root / name
+        shutil.copytree(CASES / name, copy)
+        assert cli("migrate", copy, "--root", copy, "--write").code in (0, 1)
+        assert cli("migrate", copy, "--root", copy).out == b""
+    return root
+
+
+@pytest.mark.parametrize("name", CASES_HERE)
+def test_a_case_changes_as_its_note_says(name: str, cases: Path) -> None:
+    before = (CASES / name / "before.py").read_text()
+    assert changed_lines(before, (cases / name / "before.py").read_text()) == CASE_LINES[name]
+
+
+@pytest.mark.torch
+def test_cases_run_as_they_were_meant_to(cases: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    for name in CASES_HERE:
+        text = (cases / name / "before.py").read_text()
+        (tmp_path / f"case_{name}.py").write_text(text + CHECKS[name])
+    failures = json.loads(python(RUNNER, tmp_path).splitlines()[-1])
+    assert not failures, "\n".join(f"{k}: {v}" for k, v in failures.items())
