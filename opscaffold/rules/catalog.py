@@ -10,6 +10,7 @@ from functools import cache
 from opscaffold import rules
 from opscaffold.findings.model import Finding
 from opscaffold.rules.base import OpFacts, Rule
+from opscaffold.source.model import Op
 from opscaffold.source.project import Project
 
 
@@ -24,14 +25,31 @@ def all_rules() -> tuple[Rule, ...]:
     return tuple(sorted(found, key=lambda rule: rule.code))
 
 
-def apply_rules(project: Project, chosen: Iterable[Rule]) -> Iterator[Finding]:
-    """Apply rules to the ops defined in the paths that a project was loaded for."""
+def apply_rules(
+    project: Project, chosen: Iterable[Rule], unfollowed: dict[Op | None, str] | None = None
+) -> Iterator[Finding]:
+    """Apply rules to the ops defined in the paths that a project was loaded for.
+
+    A rule that meets code that is nested too deeply says nothing of that op, and the op goes into
+    ``unfollowed`` with the code of the first such rule; None stands for the project as a whole.
+    """
     chosen = list(chosen)
+    missed: dict[Op | None, str] = {} if unfollowed is None else unfollowed
     for op in project.ops:
         facts = OpFacts(project, op)
         for rule in chosen:
             if rule.of_op is not None:
-                yield from rule.of_op(facts)
+                try:
+                    found = list(rule.of_op(facts))
+                except RecursionError:
+                    missed.setdefault(op, rule.code)
+                else:
+                    yield from found
     for rule in chosen:
         if rule.of_project is not None:
-            yield from rule.of_project(project)
+            try:
+                found = list(rule.of_project(project))
+            except RecursionError:
+                missed.setdefault(None, rule.code)
+            else:
+                yield from found

@@ -63,6 +63,20 @@ def tag_problem(facts: OpFacts, tag: Tag) -> tuple[ast.AST, str, str] | None:
     return place, error.reason, error.remedy
 
 
+def is_refused_out(facts: OpFacts) -> bool:
+    """Whether the op is tagged as an out= op and cannot be defined as one."""
+    return tag_problem(facts, Tag.OUT) is not None
+
+
+def names_no_tensor(facts: OpFacts) -> bool:
+    """Whether mutates_args names what is no Tensor of the op, so that it cannot be defined."""
+    definition = facts.op.definition
+    if definition.schema is not None or not isinstance(definition.mutates, tuple):
+        return False
+    tensors = {a.name for a in facts.arguments if a.tensor}
+    return bool(tensors) and not tensors >= set(definition.mutates)
+
+
 def _problem_of_schema(
     facts: OpFacts, tag: Tag, schema: str, node: ast.AST
 ) -> tuple[ast.AST, str, str] | None:

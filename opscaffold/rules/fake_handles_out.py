@@ -10,10 +10,11 @@ import ast
 from collections.abc import Iterator
 
 from opscaffold.contract.model import OptionalType
+from opscaffold.findings.intents import MendFake
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
-from opscaffold.rules.contracts import signature_of
-from opscaffold.rules.fakes import fakes_of
+from opscaffold.rules.contracts import default_of, signature_of
+from opscaffold.rules.fakes import Fake, fakes_of
 from opscaffold.rules.functions import own_nodes, positional_names
 from opscaffold.rules.outputs import outputs_of
 
@@ -23,6 +24,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     contract = signature_of(facts.project, facts.op)
     if contract is None or not contract.returns:
         return
+    yield from _leftovers(facts)
     buffers = {
         p.name for p in contract.parameters if p.mutated and isinstance(p.type, OptionalType)
     }
@@ -45,6 +47,41 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                     op=facts.op.qualname,
                 )
                 break
+
+
+def left_over(facts: OpFacts, fake: Fake) -> list[str]:
+    """The buffers that a fake takes and branches on, and that the op does not take."""
+    contract = signature_of(facts.project, facts.op)
+    spec = fake.function.args
+    if contract is None or spec.vararg or spec.kwarg:
+        return []
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    own = [p.name for p in contract.parameters if not p.kw_only]
+    extra = [n for n in positional[len(own) :] if n not in own]
+    extra += [a.arg for a in spec.kwonlyargs if all(p.name != a.arg for p in contract.parameters)]
+    tested = {_tested(node) for node in own_nodes(fake.function)}
+    return [
+        n
+        for n in extra
+        if n in tested
+        and isinstance(default := default_of(fake.function, n), ast.Constant)
+        and default.value is None
+    ]
+
+
+def _leftovers(facts: OpFacts) -> Iterator[Finding]:
+    """Report what a fake does about a buffer that the op takes no more."""
+    for fake in fakes_of(facts.op):
+        for name in left_over(facts, fake):
+            yield RULE.finding(
+                fake.module,
+                fake.function,
+                f"the fake kernel branches on `{name}`, which the op does not take: the branch is "
+                "never run",
+                op=facts.op.qualname,
+                remedy=f"take `{name}` out of the fake kernel",
+                intent=MendFake(facts.op.qualname),
+            )
 
 
 def _tested(node: ast.AST) -> str | None:
@@ -85,6 +122,7 @@ RULE = Rule(
     why="A fake kernel describes one contract. With a branch on the buffer, what is traced "
     "changes from call to call, and after the op is split the branch is dead code.",
     remedy="let the fake kernel of the functional op only allocate; an op with Tag.out needs none",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

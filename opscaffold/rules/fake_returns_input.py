@@ -12,6 +12,7 @@ from opscaffold.contract.model import alias_of
 from opscaffold.effects.summary import effects_of
 from opscaffold.effects.trace import Trace
 from opscaffold.effects.values import UNSEEN, Ref
+from opscaffold.findings.intents import MendFake
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import signature_of, tags_of
@@ -44,6 +45,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                 f"the fake kernel returns {what if exact else f'a view of {shown}'}, the op a new "
                 "tensor: compiled code may take the result and the argument for one memory",
                 op=facts.op.qualname,
+                intent=MendFake(facts.op.qualname),
             )
 
 
@@ -92,6 +94,7 @@ RULE = Rule(
     why="The op promises a new tensor. The fake kernel tells torch.compile that the result is the "
     "argument: what is traced then differs from what runs, and opcheck fails.",
     remedy="allocate what the op returns, as in torch.empty_like(x)",
+    repair="safe",
     of_op=check,
     hits=(
         _OP

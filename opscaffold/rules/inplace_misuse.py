@@ -77,7 +77,7 @@ def _misuses(kernel: Kernel, name: str, *, checked: bool) -> Iterator[tuple[ast.
             ),
             f"write the values of `{name}` only, or return a new tensor",
         )
-    if never_writes(kernel, name):
+    if never_writes(kernel, name) and not wrong:
         yield (
             kernel.function,
             f"it never writes to `{name}`: callers that trust the tag read the old values",

@@ -61,6 +61,9 @@ def _sight(project: Project, op: Op, registration: Registration) -> Sight:
         return Sight.UNSEEN
     alone = Op(op.qualname, replace(op.definition, function=registration.function))
     names = ProjectNames(project, registration.function_module or registration.module)
-    trace = effects_of(registration.function, arguments_of(alone), names).trace
+    try:
+        trace = effects_of(registration.function, arguments_of(alone), names).trace
+    except RecursionError:
+        return Sight.OPAQUE
     opaque = any(event.effect is Effect.OPAQUE for event in trace.events)
     return Sight.OPAQUE if opaque else Sight.UNDERSTOOD

@@ -12,6 +12,7 @@ from opscaffold.effects.buffers import BufferUse, Handed
 from opscaffold.findings.intents import SplitMaybeOut
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
+from opscaffold.rules.declared import is_refused_out
 from opscaffold.rules.evidence import places_of
 from opscaffold.rules.outputs import is_side_output, obstacle_to_split, outputs_of
 from opscaffold.source.model import Op, Role
@@ -22,7 +23,7 @@ _CHECKED = frozenset({Role.CUSTOM_OP, Role.TRITON_OP})
 
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report every Optional buffer of an op that it may write and hand back."""
-    if facts.kernel is None:
+    if facts.kernel is None or is_refused_out(facts):
         return
     uses = outputs_of(facts)
     for name, use in uses.items():

@@ -42,9 +42,10 @@ UNREADABLE = Notice(
     "OPS001",
     "unreadable",
     Severity.WARNING,
-    "A file cannot be read, or is no Python that can be parsed.",
+    "A file cannot be read or parsed, or an op is nested too deeply to be followed.",
     "What the file does with ops is not known: ops that it defines are not checked, and calls in "
-    "it are neither seen nor migrated. All other files are still read.",
+    "it are neither seen nor migrated. All other files are still read. Of an op that is nested "
+    "too deeply, only the rules that need not follow its code say anything.",
     "mend or exclude it",
     hits=("def double(x:\n    return x\n",),
     misses=("def double(x):\n    return x\n",),

@@ -9,16 +9,15 @@ import ast
 from collections.abc import Iterator
 
 from opscaffold.contract.model import Tag
-from opscaffold.effects.trace import MUTATIONS, Effect, Event
+from opscaffold.effects.trace import Effect
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import mutated_by, tag_problem, tags
 from opscaffold.rules.evidence import inside
 from opscaffold.rules.functions import own_nodes
 from opscaffold.rules.kernels import Kernel, is_checked, kernels_of
+from opscaffold.rules.partly_written import only_part, skipped
 from opscaffold.rules.tagged import first_reads, never_writes, wrong_returns
-
-_LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.comprehension)
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -40,6 +39,9 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                     evidence=inside(events),
                 )
         wrong = dict(wrong_returns(kernel, outs))
+        if all(_is_rebound(kernel, out) for out in outs):
+            # That another tensor is returned then goes without saying.
+            continue
         if wrong:
             (node, what), *_ = wrong.items()
             said = " and ".join(f"`{out}`" for out in outs)
@@ -96,7 +98,7 @@ def _misuses(kernel: Kernel, out: str) -> Iterator[tuple[ast.AST, str, str]]:
                 f"it never writes to `{out}`: the caller gets back what the buffer held before",
                 f"write the result into `{out}`",
             )
-    part = _only_part(kernel, events, out)
+    part = only_part(kernel, events, out)
     if part is not None:
         yield (
             part,
@@ -106,6 +108,19 @@ def _misuses(kernel: Kernel, out: str) -> Iterator[tuple[ast.AST, str, str]]:
             ),
             f"fill all of `{out}`",
         )
+    elif reshaped is None and not reads and (left := skipped(kernel, events, out)) is not None:
+        yield (
+            left,
+            (
+                f"it leaves `{out}` as it was on some path: the result there is what the buffer "
+                "held before, which is anything in compiled code"
+            ),
+            f"write the result into `{out}` on every path",
+        )
+
+
+def _is_rebound(kernel: Kernel, out: str) -> bool:
+    return never_writes(kernel, out) and _rebinding(kernel, out) is not None
 
 
 def _rebinding(kernel: Kernel, out: str) -> ast.AST | None:
@@ -113,41 +128,6 @@ def _rebinding(kernel: Kernel, out: str) -> ast.AST | None:
         if isinstance(node, ast.Name) and node.id == out and isinstance(node.ctx, ast.Store):
             return node
     return None
-
-
-def _only_part(kernel: Kernel, events: list[Event], out: str) -> ast.AST | None:
-    """The one write to a buffer, where it surely leaves some of it as it was."""
-    written = {e.node for e in events if e.effect in MUTATIONS}
-    if len(written) != 1 or any(e.effect in {Effect.OPAQUE, Effect.KEEP} for e in events):
-        return None
-    node = next(iter(written))
-    target = node
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        target = node.func.value
-    if not isinstance(target, ast.Subscript) or not _constant_part(target.slice):
-        return None
-    if not isinstance(target.value, ast.Name) or target.value.id != out:
-        return None
-    around = kernel.module.parents.get(node)
-    while around is not None and around is not kernel.function:
-        if isinstance(around, _LOOPS):
-            return None
-        around = kernel.module.parents.get(around)
-    return node
-
-
-def _constant_part(index: ast.expr) -> bool:
-    parts = index.elts if isinstance(index, ast.Tuple) else [index]
-    for part in parts:
-        if isinstance(part, ast.Slice):
-            bounds = [b for b in (part.lower, part.upper, part.step) if b is not None]
-            if any(isinstance(b, ast.Constant) and b.value not in (0, 1, None) for b in bounds):
-                return True
-            if isinstance(part.lower, ast.Constant) and part.lower.value == 1:
-                return True
-        elif isinstance(part, ast.Constant) and isinstance(part.value, int):
-            return True
-    return False
 
 
 _OP = """\

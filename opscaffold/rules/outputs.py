@@ -6,6 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 
+from opscaffold.effects.aten import is_allocator
 from opscaffold.effects.buffers import BufferUse, Handed
 from opscaffold.effects.trace import Effect
 from opscaffold.rules.base import OpFacts
@@ -172,9 +173,27 @@ def is_side_output(use: BufferUse) -> bool:
     """Whether the buffer is only written beside a result that has nothing to do with it."""
     if use.handed not in {Handed.OTHER, Handed.NOTHING} or use.argument.is_list:
         return False
+    if _returns_dummy(use):
+        return False
     results = {ref.root for r in use.omitted.returns for ref in r.value.all_refs()}
     at_results = {e.node for e in use.omitted.events if e.root in results}
     return not any(e.node in at_results for e in use.written)
+
+
+def _returns_dummy(use: BufferUse) -> bool:
+    """Whether a call with the buffer returns, in a place of its own, a tensor without contents."""
+    omitted = {r.node for r in use.omitted.returns}
+    given = [r for r in use.given.returns if r.node is not None]
+    return bool(given) and all(
+        r.node not in omitted and r.node is not None and _is_blank(r.node.value) for r in given
+    )
+
+
+def _is_blank(value: ast.expr | None) -> bool:
+    match value:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return is_allocator(name)
+    return False
 
 
 def _parameter_node(

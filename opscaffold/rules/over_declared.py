@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
-from opscaffold.rules.declared import mutated_by, tags
+from opscaffold.rules.declared import mutated_by, names_no_tensor, tags
 from opscaffold.rules.evidence import declaration
 from opscaffold.rules.kernels import kernels_of
 from opscaffold.rules.proven import mutates_intent, only_read
@@ -18,7 +18,7 @@ from opscaffold.rules.proven import mutates_intent, only_read
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report each argument that no kernel writes to, where every use of it is in sight."""
     declared = mutated_by(facts)
-    if not declared or tags(facts) != frozenset():
+    if not declared or tags(facts) != frozenset() or names_no_tensor(facts):
         return
     needless = only_read(facts)
     for name in sorted(needless):

@@ -54,7 +54,9 @@ def _raw_uses(
                 name in grads
             ):
                 yield node, name, "is read by its address"
-            case ast.Call(func=ast.Subscript(value=kernel)) if _is_triton(project, module, kernel):
+            case ast.Call(func=ast.Subscript(value=kernel, slice=grid)) if _is_triton(
+                project, module, kernel, gridded=_is_grid(grid)
+            ):
                 for part in (*node.args, *(k.value for k in node.keywords)):
                     if isinstance(part, ast.Name) and part.id in grads:
                         yield part, part.id, "goes to a Triton kernel"
@@ -70,9 +72,16 @@ def _is_check(func: ast.expr) -> bool:
     return "contiguous" in name or "stride" in name
 
 
-def _is_triton(project: Project, module: Module, kernel: ast.expr) -> bool:
+def _is_grid(index: ast.expr) -> bool:
+    return isinstance(index, ast.Tuple | ast.Lambda) or "grid" in ast.unparse(index)
+
+
+def _is_triton(project: Project, module: Module, kernel: ast.expr, *, gridded: bool) -> bool:
     """Whether ``kernel[grid](...)`` launches a Triton kernel in sight."""
     target = project.resolve(module, kernel).certain
+    if target is not None and target.module is None and target.dotted is not None:
+        # Nothing but a Triton kernel is called with a grid in brackets.
+        return gridded and not target.dotted.startswith(("torch.", "numpy.", "builtins."))
     node = None if target is None else target.node
     if target is None or target.module is None or not isinstance(node, ast.FunctionDef):
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from opscaffold.findings.intents import MendFake
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import tags_of
@@ -30,6 +31,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
                 registration.statement,
                 f"an op with {names} has a generated fake kernel: this one replaces it{warns}",
                 op=facts.op.qualname,
+                intent=MendFake(facts.op.qualname),
             )
 
 
@@ -52,6 +54,7 @@ RULE = Rule(
     why="PyTorch knows what an op with Tag.inplace or Tag.out returns: its argument. A fake "
     "kernel of your own replaces that knowledge, and can be wrong.",
     remedy="delete the fake kernel",
+    repair="safe",
     of_op=check,
     hits=(
         _INPLACE
