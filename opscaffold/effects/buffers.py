@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opscaffold.effects.follow import follow
+from opscaffold.effects.helpers import statements_of
 from opscaffold.effects.leftovers import leftover_of
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Trace
 from opscaffold.effects.values import NONE, UNSEEN, Ref, Value, parameter
@@ -91,7 +92,7 @@ def use_of_buffer(
     arguments = list(arguments)
     start = {a.name: start_value(a) for a in arguments} | dict(others or {})
     argument = next(a for a in arguments if a.name == buffer)
-    body = body_of(function)
+    body = statements_of(function)
     uses = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == buffer]
     omitted = follow(body, start | {buffer: NONE}, names, ask=uses)
     given = follow(body, start | {buffer: parameter(buffer)}, names)
@@ -117,9 +118,7 @@ def use_of_buffer(
 
 def body_of(function: FunctionNode | ast.Lambda) -> list[ast.stmt]:
     """The statements of a function; a lambda's expression counts as a return."""
-    if isinstance(function, ast.Lambda):
-        return [ast.copy_location(ast.Return(function.body), function.body)]
-    return function.body
+    return statements_of(function)
 
 
 def start_value(argument: Argument) -> Value:

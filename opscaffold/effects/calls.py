@@ -12,7 +12,17 @@ from opscaffold.effects import arrays, aten, terms
 from opscaffold.effects.array_calls import ArrayCalls
 from opscaffold.effects.conversions import RETYPING, staying, target_of
 from opscaffold.effects.trace import Effect, FunctionNode, Names
-from opscaffold.effects.values import ANYTHING, SCALAR, UNSEEN, Env, Value, gathered, join, merged
+from opscaffold.effects.values import (
+    ANYTHING,
+    SCALAR,
+    UNSEEN,
+    Env,
+    Made,
+    Value,
+    gathered,
+    join,
+    merged,
+)
 
 # Builtins that look at an argument's metadata at most.
 _METADATA_BUILTINS = frozenset({"isinstance", "len", "type", "id", "hasattr", "callable", "slice"})
@@ -45,17 +55,49 @@ class Calls(ArrayCalls):
         function = self.names.function(node.func)
         if function is not None:
             return self.project_call(node, function, env)
+        if dotted == "typing.cast" and len(node.args) == 2:
+            return self.value(node.args[1], env)
+        if dotted == "functools.partial" and node.args:
+            return self.partial(node, env)
+        if isinstance(node.func, ast.Lambda):
+            made = self.value(node.func, env).made
+        else:
+            name = node.func.id if isinstance(node.func, ast.Name) else ""
+            made = env.names[name].made if name in env.names else None
+        if made is not None:
+            return self.made_call(node, made, env)
         if isinstance(node.func, ast.Name):
             return self.builtin_call(node, node.func.id, env)
         if isinstance(node.func, ast.Attribute) and dotted is None:
             return self.method_call(node, node.func, env)
-        made = [] if dotted is not None else [self.value(node.func, env)]
-        return self.opaque_call(node, [*made, *self.arguments(node, env)], env)
+        called = [] if dotted is not None else [self.value(node.func, env)]
+        return self.opaque_call(node, [*called, *self.arguments(node, env)], env)
 
     def project_call(self, node: ast.Call, target: tuple[FunctionNode, Names], env: Env) -> Value:
         """Evaluate a call of a function of the project. Overridden where bodies are followed."""
         del target
         return self.opaque_call(node, self.arguments(node, env), env)
+
+    def made_call(self, node: ast.Call, made: Made, env: Env) -> Value:
+        """Evaluate a call of a function that was made here. Overridden like ``project_call``."""
+        del made
+        return self.opaque_call(node, self.arguments(node, env), env)
+
+    def partial(self, node: ast.Call, env: Env) -> Value:
+        """Evaluate ``functools.partial``: what it holds may be changed by whoever calls it."""
+        values = self.arguments(node, env)
+        for value in values:
+            self.emit(Effect.OPAQUE, value, node, env)
+        base, found = values[0].made, self.names.function(node.args[0])
+        if base is None and found is not None:
+            base = Made(*found)
+        held = Value(refs=frozenset({UNSEEN}).union(*(v.guessed() for v in values)))
+        plain = not any(isinstance(a, ast.Starred) for a in node.args)
+        if base is None or not plain or any(k.arg is None for k in node.keywords):
+            return held
+        named = [(k.arg or "", self.value(k.value, env)) for k in node.keywords]
+        given = (*base.given, *values[1 : len(node.args)])
+        return replace(held, made=Made(base.function, base.home, given, (*base.named, *named)))
 
     def op_call(self, node: ast.Call, contract: OpContract, env: Env) -> Value:
         """Evaluate a call of an op: it does what it declares."""

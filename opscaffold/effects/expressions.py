@@ -15,6 +15,7 @@ from opscaffold.effects.values import (
     SCALAR,
     UNSEEN,
     Env,
+    Made,
     Value,
     gathered,
     join,
@@ -88,7 +89,8 @@ class Expressions(Conditions):
                 return SCALAR
             case ast.Lambda():
                 self.captured(expr, env)
-                return SCALAR
+                self.inner.add(expr)
+                return Value(null=False, truth=True, made=Made(expr, self.names))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self.comprehension(expr, env)
             case ast.Dict(keys=[*keys], values=[*held]) if all(

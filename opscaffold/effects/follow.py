@@ -15,6 +15,7 @@ from opscaffold.effects.helpers import (
     defaults_of,
     lets_through,
     plain_calls,
+    statements_of,
 )
 from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import (
@@ -22,6 +23,7 @@ from opscaffold.effects.values import (
     NONE,
     SCALAR,
     Env,
+    Made,
     Value,
     join,
     join_envs,
@@ -56,12 +58,11 @@ def follow(
 class Follower(Assignments):
     """Executes statements over abstract environments. None stands for a path that ended."""
 
-    def __init__(self, names: Names, trace: Trace, stack: tuple[FunctionNode, ...] = ()) -> None:
+    def __init__(self, names: Names, trace: Trace, stack: tuple[ast.AST, ...] = ()) -> None:
         super().__init__(names, trace)
         self.stack = stack
         self.exits: list[tuple[Value, Env]] = []
         self.leaving: list[list[Env]] = []
-        self.inner: set[ast.AST] = set()
 
     def run(self, body: list[ast.stmt], env: Env) -> None:
         """Follow a function body to its end."""
@@ -122,7 +123,8 @@ class Follower(Assignments):
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 self.captured(node, env)
                 self.inner.add(node)
-                env.names[node.name] = SCALAR
+                made = None if isinstance(node, ast.ClassDef) else Made(node, self.names)
+                env.names[node.name] = replace(SCALAR, made=made)
             case ast.Delete():
                 for target in node.targets:
                     if isinstance(target, ast.Name):
@@ -252,9 +254,15 @@ class Follower(Assignments):
 
     def project_call(self, node: ast.Call, target: tuple[FunctionNode, Names], env: Env) -> Value:
         """Follow a function of the project with the values of this call."""
-        function, names = target
-        bound = self.bind_arguments(node, function, env)
-        cached = decoration(function, names)
+        return self.made_call(node, Made(*target), env)
+
+    def made_call(self, node: ast.Call, made: Made, env: Env) -> Value:
+        """Follow a function with the values of this call, and those it was given before."""
+        function = made.function
+        bound = self.bind_arguments(node, made, env)
+        cached: bool | None = False
+        if not isinstance(function, ast.Lambda):
+            cached = decoration(function, made.home)
         if (
             bound is None
             or cached is None
@@ -263,16 +271,18 @@ class Follower(Assignments):
             or isinstance(function, ast.AsyncFunctionDef)
             or any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
         ):
-            return self.opaque_call(node, self.arguments(node, env), env)
+            held = [v for v in (*made.given, *(v for _, v in made.named)) if v.all_refs()]
+            return self.opaque_call(node, [*held, *self.arguments(node, env)], env)
         around = dict(env.names) if function in self.inner else {}
         inner_trace = Trace()
-        inner = Follower(names, inner_trace, (*self.stack, function))
+        inner = Follower(made.home, inner_trace, (*self.stack, function))
         inner.within = f"{self.within}@{node.lineno}:{node.col_offset}"
         inner.looping, inner.inner = self.looping, set(self.inner)
         inner.devices, inner.assumed, inner.resized = self.devices, self.assumed, self.resized
-        inner.run(function.body, Env(around | bound, env.written, env.mutated, env.touched))
+        body = statements_of(function)
+        inner.run(body, Env(around | bound, env.written, env.mutated, env.touched))
         for event in inner_trace.events:
-            inside = event.inside or (event.node, names)
+            inside = event.inside or (event.node, made.home)
             self.trace.events.append(replace(event, node=node, inside=inside))
         self.trace.repeated |= inner_trace.repeated
         self.trace.undefined |= inner_trace.undefined
@@ -287,29 +297,30 @@ class Follower(Assignments):
             env.take_memory(end)
         if result is None:
             return ANYTHING
-        return as_kept(result, function.name) if cached else result
+        return as_kept(result, getattr(function, "name", "lambda")) if cached else result
 
-    def bind_arguments(
-        self, node: ast.Call, function: FunctionNode, env: Env
-    ) -> dict[str, Value] | None:
+    def bind_arguments(self, node: ast.Call, made: Made, env: Env) -> dict[str, Value] | None:
         """The values of a function's parameters at a call, or None where that is not plain."""
         if any(isinstance(a, ast.Starred) for a in node.args):
             return None
         if any(k.arg is None for k in node.keywords):
             return None
-        spec = function.args
+        spec = made.function.args
         if spec.vararg or spec.kwarg:
             return None
         positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-        if len(node.args) > len(positional):
+        count = len(made.given)
+        if count + len(node.args) > len(positional):
             return None
-        bound = {
-            name: self.value(arg, env) for name, arg in zip(positional, node.args, strict=False)
-        }
+        bound = dict(made.named) | dict(zip(positional, made.given, strict=False))
+        for name, arg in zip(positional[count:], node.args, strict=False):
+            bound[name] = self.value(arg, env)
         for keyword in node.keywords:
             bound[keyword.arg or ""] = self.value(keyword.value, env)
         for name, default in defaults_of(spec).items():
-            bound.setdefault(name, self.value(default, Env()))
+            if name not in bound:
+                here = env if made.function in self.inner else Env()
+                bound[name] = self.value(default, here)
         known = {*positional, *(a.arg for a in spec.kwonlyargs)}
         return bound if bound.keys() == known else None
 

@@ -52,11 +52,20 @@ def decoration(function: FunctionNode, names: Names) -> bool | None:
     for decorator in function.decorator_list:
         node = decorator.func if isinstance(decorator, ast.Call) else decorator
         dotted = names.dotted(node)
+        if isinstance(node, ast.Name) and node.id == "staticmethod":
+            continue
         if dotted in _CACHING:
             cached = True
         elif dotted not in _PLAIN:
             return None
     return cached
+
+
+def statements_of(function: FunctionNode | ast.Lambda) -> list[ast.stmt]:
+    """The statements of a function; a lambda's expression counts as a return."""
+    if isinstance(function, ast.Lambda):
+        return [ast.copy_location(ast.Return(function.body), function.body)]
+    return function.body
 
 
 def plain_calls(loop: ast.For | ast.AsyncFor | ast.While) -> frozenset[ast.AST]:

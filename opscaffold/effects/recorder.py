@@ -30,6 +30,7 @@ class Recorder(ABC):
         self.assumed: Mapping[str, bool] = {}
         self.devices: frozenset[str] = frozenset()
         self.resized: set[str] = set()
+        self.inner: set[ast.AST] = set()
 
     def emit(self, effect: Effect, value: Value, node: ast.AST, env: Env) -> None:
         """Record an effect on everything a value stands on."""

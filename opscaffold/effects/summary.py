@@ -7,7 +7,8 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from opscaffold.effects.buffers import Argument, body_of, start_value
+from opscaffold.effects.buffers import Argument, start_value
+from opscaffold.effects.helpers import statements_of
 from opscaffold.effects.paths import follow_paths
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import UNSEEN, Ref, Value
@@ -91,7 +92,7 @@ def effects_of(
     """
     arguments = list(arguments)
     start = {a.name: start_value(a) for a in arguments}
-    trace = follow_paths(body_of(function), start, names, devices)
+    trace = follow_paths(statements_of(function), start, names, devices)
     mutations = {}
     opaque: dict[str, tuple[ast.AST, ...]] = {}
     for argument in arguments:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,20 @@ UNSEEN = Ref("?")
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """A function that is made while a kernel runs: a lambda, an inner function, a partial.
+
+    ``home`` is how names resolve where it stands, ``given`` and ``named`` are the arguments that
+    it was given already.
+    """
+
+    function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    home: Any
+    given: tuple[Value, ...] = ()
+    named: tuple[tuple[str, Value], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Value:
     """An abstract value.
 
@@ -44,7 +60,8 @@ class Value:
     likewise for truthiness. ``refs`` is empty for what holds no tensor memory. ``items`` keeps
     the elements of a tuple, list or dict display, ``keys`` the keys of a dict. ``container`` says
     that it is a list, a dict or the like, whose elements stand on ``refs``. ``term`` names the
-    value where tests of it, and of what is computed of it, must come out alike.
+    value where tests of it, and of what is computed of it, must come out alike; ``made`` is the
+    function that it is.
     """
 
     null: bool | None = None
@@ -54,6 +71,7 @@ class Value:
     container: bool = False
     term: str | None = None
     keys: tuple[object, ...] | None = None
+    made: Made | None = None
 
     @property
     def roots(self) -> frozenset[str]:
@@ -214,6 +232,7 @@ def join(left: Value, right: Value) -> Value:
         container=left.container or right.container,
         term=left.term if left.term == right.term else None,
         keys=None if items is None else left.keys,
+        made=left.made if left.made == right.made else None,
     )
 
 
