@@ -23,11 +23,12 @@ from opscaffold.rules.names import ProjectNames
 
 # Give a tensor with the sizes, dtype and device of the one they are given.
 _LIKE = frozenset(
-    {"clone", "contiguous", "detach", "empty_like", "zeros_like", "ones_like", "full_like"}
+    {"clone", "detach", "empty_like", "zeros_like", "ones_like", "full_like"}
     | {"rand_like", "randn_like", "abs", "neg", "relu", "sigmoid", "tanh", "sin", "cos", "exp"}
     | {"log", "sqrt", "rsqrt", "square", "clamp", "clip", "gelu", "silu", "sign", "floor"}
     | {"ceil", "round", "add", "sub", "mul"}
 )
+_CHANGING = frozenset({"dtype", "device", "out", "memory_format", "layout"})
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult)
 
 
@@ -44,9 +45,10 @@ def mend_fakes(
     if contract is None or not contract.returns:
         return []
     kernels = kernels_of(facts)
-    known = {text for kernel in kernels for text in _made(kernel)}
     if contiguous is None:
         contiguous = _contiguous(kernels, len(contract.returns))
+    whole = len(contiguous) == len(contract.returns)
+    known = [texts for kernel in kernels for texts in _made(kernel, whole=whole)]
     for fake in fakes_of(facts.op):
         arguments = fake_arguments(facts.project, facts.op, fake.function)
         names = ProjectNames(facts.project, fake.module)
@@ -63,10 +65,15 @@ def mend_fakes(
             fake=True,
         )
         own = _names_of_op(fake, [p.name for p in contract.parameters])
-        for value in returned(fake.function):
+        values = returned(fake.function)
+        parts = [part for value in values for part in _arms(value)]
+        for value in values:
             for part in _arms(value):
                 if any(_lent(ref) for ref in copies.watched.refs(part)):
-                    if _text(resolved(fake.function, part), own) not in known:
+                    text = _text(resolved(fake.function, part), own)
+                    # What a fake always returns is what every way through the kernel returns.
+                    fits = [text in texts for texts in known]
+                    if not any(fits) or (len(parts) == 1 and not all(fits)):
                         reasons.append(_unknown(fake, part))
                     elif (use := _other_use(facts, fake)) is not None:
                         reasons.append(use)
@@ -137,14 +144,18 @@ def _contiguous(kernels: list[Kernel], count: int) -> frozenset[int | None]:
     )
 
 
-def _made(kernel: Kernel) -> Iterator[str]:
-    """What the returns of a kernel look like, in the op's names: each tensor as an expression."""
+def _made(kernel: Kernel, *, whole: bool) -> Iterator[set[str]]:
+    """What each tensor that a kernel returns looks like: expressions in the op's names.
+
+    ``whole`` says that all of them are contiguous, which is then no matter of the expression.
+    """
     function = kernel.function
     tensors = {a.name for a in kernel.arguments if a.tensor}
     for value in returned(function):
         for part in _arms(resolved(function, value)):
-            yield _text(resolved(function, part), kernel.declared)
-            yield _text(_original(function, part, tensors), kernel.declared)
+            made = resolved(function, part)
+            alike = _original(function, (_dense(made) if whole else None) or part, tensors)
+            yield {_text(made, kernel.declared), _text(alike, kernel.declared)}
 
 
 def _arms(value: ast.expr) -> Iterator[ast.expr]:
@@ -160,12 +171,32 @@ def _arms(value: ast.expr) -> Iterator[ast.expr]:
             yield value
 
 
+def _dense(expr: ast.expr) -> ast.expr | None:
+    """What a call copies contiguously: its layout is looked at by itself."""
+    match expr:
+        case ast.Call(func=ast.Attribute(value=owner, attr="contiguous"), args=[], keywords=[]):
+            return owner
+        case ast.Call(
+            func=ast.Attribute(value=owner, attr="clone"),
+            args=[],
+            keywords=[ast.keyword(arg="memory_format")],
+        ):
+            return owner
+        case ast.Call(
+            func=ast.Attribute(value=owner, attr="new_empty" | "new_zeros" | "new_ones"),
+            args=[ast.Attribute(value=sizes, attr="shape")],
+            keywords=[],
+        ) if ast.dump(owner) == ast.dump(sizes):
+            return owner
+    return None
+
+
 def _original(function: AnyFunction, expr: ast.expr, tensors: set[str]) -> ast.expr:
     """The expression whose metadata an expression has."""
     expr = resolved(function, expr)
     match expr:
         case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=keywords):
-            if name not in _LIKE or any(k.arg in {"dtype", "device", "out"} for k in keywords):
+            if name not in _LIKE or any(k.arg in _CHANGING for k in keywords):
                 return expr
             from_torch = isinstance(owner, ast.Name) and owner.id not in tensors and args
             scalars = args[1:] if from_torch else args

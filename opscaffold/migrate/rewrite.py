@@ -21,7 +21,7 @@ from opscaffold.migrate.void_rewrite import (
     with_bound,
     with_places,
 )
-from opscaffold.migrate.wrapping import filled, with_keywords
+from opscaffold.migrate.wrapping import filled, with_keywords, without
 
 _WIDTH = 88
 _NO_SEMICOLON = cst.MaybeSentinel.DEFAULT
@@ -113,7 +113,7 @@ class Rewriter(cst.CSTTransformer):
         """Replace a function by the functions that take its place."""
         key = self.key(original_node)
         if key in self.edits.removed:
-            return cst.RemoveFromParent()
+            return without(original_node.leading_lines)
         statements = self.edits.statements.get(key)
         behind = self.edits.behind.get(key, [])
         if statements is None and not behind:
@@ -145,7 +145,7 @@ class Rewriter(cst.CSTTransformer):
             return cst.FlattenSentinel(replaced)
         own = self.key(original_node.body[0])
         if own in self.edits.removed and len(original_node.body) == 1:
-            return cst.RemoveFromParent()
+            return without(original_node.leading_lines)
         behind = self.edits.behind.get(own)
         if behind:
             return cst.FlattenSentinel([updated_node, *behind])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import libcst as cst
 
@@ -34,6 +35,16 @@ def with_keywords(call: cst.Call, keywords: Mapping[str, str]) -> cst.Call:
         arg = cst.Arg(cst.parse_expression(code), keyword=cst.Name(name), equal=_TIGHT)
         args = append(args, arg)
     return call.with_changes(args=args)
+
+
+def without(leading: Sequence[cst.EmptyLine]) -> Any:
+    """What is left of a statement that goes: comments that a blank line sets apart from it."""
+    last = max((i for i, line in enumerate(leading) if line.comment is None), default=0)
+    kept = leading[:last]
+    if all(line.comment is None for line in kept):
+        return cst.RemoveFromParent()
+    # Blank lines print as they stand; no statement is there to hold them.
+    return cst.FlattenSentinel(kept)
 
 
 class _Filling(cst.CSTTransformer):
