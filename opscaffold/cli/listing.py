@@ -19,7 +19,11 @@ def op_records(project: Project) -> list[OpRecord]:
 
 def _record(project: Project, op: Op) -> OpRecord:
     definition = op.definition
-    contract = contract_of(project, op)
+    try:
+        contract = contract_of(project, op)
+    except RecursionError:
+        # A default that is nested too deeply to be read.
+        contract = None
     schema = definition.schema
     mutates = definition.mutates
     if contract is not None:

@@ -45,15 +45,16 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         if not all(_registers(d) for d in getattr(function, "decorator_list", ())):
             continue
         module = registration.function_module or registration.module
+        grads = _gradients(function)
         for value in returned(function):
-            found = _problem(function, value, contract)
+            found = _problem(function, value, contract, grads)
             if found is not None:
                 message, severity = found
                 yield RULE.finding(module, value, message, op=facts.op.qualname, severity=severity)
 
 
 def _problem(
-    function: AnyFunction, value: ast.expr, contract: OpContract
+    function: AnyFunction, value: ast.expr, contract: OpContract, grads: set[str]
 ) -> tuple[str, Severity] | None:
     positional = [p for p in contract.parameters if not p.kw_only]
     settled = _settle(function, value)
@@ -63,12 +64,7 @@ def _problem(
             "backward returns a list: autograd takes it for one gradient, and .backward() raises; "
             "it needs a tuple"
         ), Severity.ERROR
-    rebound = {
-        n.id
-        for n in own_nodes(function)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
-    count = _count(settled, set(positional_names(function)[1:]) - rebound)
+    count = _count(settled, grads)
     if count is None:
         return None
     names = ", ".join(p.name for p in positional)
@@ -87,6 +83,16 @@ def _problem(
             f"{given}, {expected}: it fits calls that leave the last ones out, and raises on others"
         ), Severity.WARNING
     return f"{given}, {expected}: .backward() raises", Severity.ERROR
+
+
+def _gradients(function: AnyFunction) -> set[str]:
+    """The parameters of a backward that are gradients all the way."""
+    rebound = {
+        n.id
+        for n in own_nodes(function)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+    return set(positional_names(function)[1:]) - rebound
 
 
 def _count(value: ast.expr, grads: set[str]) -> int | None:
