@@ -165,13 +165,13 @@ class _Reading:
     ) -> None:
         from opscaffold.config.load import load_config
         from opscaffold.errors import UserError
-        from opscaffold.source.files import find_root
+        from opscaffold.source.files import find_root, real_path
 
         self.overlay: dict[Path, bytes] = {}
         if any(str(path) == STDIN for path in paths):
             if len(paths) > 1:
                 raise UserError("- stands alone: stdin is one file")
-            path = (stdin_filename or Path(STDIN_NAME)).resolve()
+            path = real_path(stdin_filename or Path(STDIN_NAME))
             self.overlay[path] = sys.stdin.buffer.read()
             self.paths = [path]
         elif stdin_filename is not None:
@@ -183,7 +183,7 @@ class _Reading:
                 raise UserError(f"{path}: there is no such file or directory")
         if root is not None and not root.is_dir():
             raise UserError(f"--root: {root} is no directory")
-        self.root = (root if root is not None else find_root(self.paths)).resolve()
+        self.root = real_path(root if root is not None else find_root(self.paths))
         self.config = load_config(self.root)
         self.exclude = self.config.excluded(exclude)
 

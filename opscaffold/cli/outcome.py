@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import io
-import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -56,6 +55,7 @@ class Report:
         """Keep what a revision did not have, and what lines touch that changed since."""
         from opscaffold.fs.git import Changed, changed_lines, contents_at
         from opscaffold.rules.changes import not_among, parted
+        from opscaffold.source.files import real_path
 
         root = self.project.root
         changed = {real_path(p): lines for p, lines in changed_lines(root, revision).items()}
@@ -174,11 +174,6 @@ def _rule_texts() -> list[RuleText]:
     from opscaffold.rules.selection import everything
 
     return [RuleText(r.code, r.name, r.severity, r.summary, r.why, r.remedy) for r in everything()]
-
-
-def real_path(path: Path) -> Path:
-    """Return a path without links, as files of a project are named; of a loop, some path."""
-    return Path(os.path.realpath(path))
 
 
 def write_report(text: str, output: Path | None) -> None:

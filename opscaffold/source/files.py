@@ -67,6 +67,12 @@ def may_register(data: bytes) -> bool:
     return any(word in data for word in _TELLTALE) and _REGISTERING.search(data) is not None
 
 
+def real_path(path: Path) -> Path:
+    """Return the absolute path without symlinks; a link that leads to itself stays in it."""
+    # Path.resolve raises RuntimeError for such a link, up to Python 3.12.
+    return Path(os.path.realpath(path))
+
+
 def read_bytes(path: Path) -> bytes | None:
     """Return what a file holds; None where it cannot be read."""
     try:
@@ -107,7 +113,7 @@ def find_root(paths: Sequence[Path]) -> Path:
     start = _common_directory(paths)
     answer = _git(start, "rev-parse", "--show-toplevel")
     if answer is not None and answer.strip():
-        return Path(os.fsdecode(answer).rstrip("\n")).resolve()
+        return real_path(Path(os.fsdecode(answer).rstrip("\n")))
     for directory in (start, *start.parents):
         if any((directory / name).is_file() for name in _PROJECT_FILES):
             return directory
@@ -133,18 +139,18 @@ def find_documents(paths: Sequence[Path], root: Path, *, exclude: Sequence[str] 
 def _find(
     paths: Sequence[Path], root: Path, suffixes: frozenset[str], exclude: Sequence[str]
 ) -> list[Path]:
-    root = root.resolve()
+    root = real_path(root)
     spec = pathspec.GitIgnoreSpec.from_lines(exclude)
     found: set[Path] = set()
     for path in paths:
         if not path.is_dir():
-            found.add(path.resolve())
+            found.add(real_path(path))
             continue
-        directory = path.resolve()
+        directory = real_path(path)
         for candidate in _list(directory):
             if candidate.suffix not in suffixes:
                 continue
-            real = candidate.resolve()
+            real = real_path(candidate)
             if real != candidate and not real.is_relative_to(root):
                 continue
             if not real.is_file() or (exclude and spec.match_file(_relative(real, root))):
@@ -221,7 +227,7 @@ def _relative(path: Path, base: Path) -> str:
 def _common_directory(paths: Sequence[Path]) -> Path:
     if not paths:
         return Path.cwd()
-    found = [path.resolve() for path in paths]
+    found = [real_path(path) for path in paths]
     parents = [str(path if path.is_dir() else path.parent) for path in found]
     try:
         start = Path(os.path.commonpath(parents))

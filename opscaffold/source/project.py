@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from opscaffold.config.model import Registrar
-from opscaffold.source.files import find_files, find_root
+from opscaffold.source.files import find_files, find_root, real_path
 from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op, Reference, Registration
 from opscaffold.source.ops import OpFinder
@@ -78,7 +78,7 @@ class Project:
 
     def module_for(self, path: Path) -> Module | None:
         """Return the module of a file of the project; None where it cannot be read."""
-        return self._tree.load(path.resolve())
+        return self._tree.load(real_path(path))
 
     def read(self, path: Path) -> bytes | None:
         """Return what a file holds, or is taken to hold; None where it cannot be read."""
@@ -164,7 +164,7 @@ def load_project(
     ``overlay`` maps paths to bytes that are read in place of what is on disk, also where no such
     file is there. ``registrars`` describe helpers whose body is not in sight.
     """
-    root = (root if root is not None else find_root(paths)).resolve()
+    root = real_path(root if root is not None else find_root(paths))
     selected = frozenset(find_files(paths, root, exclude=exclude))
     files = selected | frozenset(find_files([root], root, exclude=exclude))
     files |= frozenset(overlay or ())
