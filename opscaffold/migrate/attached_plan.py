@@ -85,8 +85,16 @@ class Attachments:
     def _plan(self, registration: Registration) -> None:
         project, syntaxes = self.context.project, self.context.syntaxes
         functions = Functions(project, [registration])
+        calls = [r.call for r in project.references(self.op) if r.call is not None]
+        own = frozenset(id(n) for call in calls for n in ast.walk(call))
         rules = RuleEditor(
-            project, syntaxes, functions, self.signature, self.facts.arguments, self._is_trailing()
+            project,
+            syntaxes,
+            functions,
+            self.signature,
+            self.facts.arguments,
+            self._is_trailing(),
+            own,
         )
         match registration.role:
             case Role.IMPL:
@@ -180,13 +188,16 @@ class Attachments:
 
     def _note_calls_under_grad(self) -> None:
         for module, call in calls_under_grad(self.context.project, self.op, self.bindings):
+            raises = "PyTorch raises for that, as it did before"
+            if self.signature.into is not None:
+                raises = "no gradient comes back from it, and PyTorch does not say so"
             note = Finding(
                 MENTION_CODE,
                 MENTION_NAME,
-                Severity.INFO,
+                Severity.INFO if self.signature.into is None else Severity.WARNING,
                 position(module, call),
-                f"an argument of this call of `{self.bindings.qualname}` requires grad: PyTorch "
-                "raises for that, as it did before, since nothing flows back through a buffer",
+                f"an argument of this call of `{self.bindings.qualname}` requires grad: {raises}, "
+                "since nothing flows back through a buffer",
                 self.op.qualname,
                 f"call `{self.op.qualname}` without a buffer there, or under torch.no_grad()",
             )

@@ -11,7 +11,6 @@ import ast
 from dataclasses import dataclass
 
 from opscaffold.effects.buffers import Argument, use_of_buffer
-from opscaffold.effects.trace import Trace
 from opscaffold.effects.values import ANYTHING, Value
 from opscaffold.migrate.attached_change import AnyFunction, FunctionChange
 from opscaffold.migrate.attached_functions import Functions
@@ -19,9 +18,7 @@ from opscaffold.migrate.attached_slots import Slots, refuse_hidden_names
 from opscaffold.migrate.bindings import Syntaxes
 from opscaffold.migrate.calls import Signature
 from opscaffold.migrate.refusal import RefusalError
-from opscaffold.migrate.specialise import Specialiser
-from opscaffold.migrate.split import refuse_lost_effects
-from opscaffold.migrate.syntax import Syntax
+from opscaffold.migrate.split import refuse_lost_effects, specialiser
 from opscaffold.rules.names import ProjectNames
 from opscaffold.source.model import Module, Registration
 from opscaffold.source.project import Project
@@ -32,7 +29,8 @@ class RuleEditor:
     """Takes the buffer out of the vmap and torch_dispatch rules of one op.
 
     ``trailing`` says that the buffer is the last positional argument and has a default, so that
-    PyTorch leaves it out of what it hands to a rule.
+    PyTorch leaves it out of what it hands to a rule. ``own_calls`` are the ids of the nodes of
+    calls of the op: where a rule hands on its buffer, that is no use of its own.
     """
 
     project: Project
@@ -41,6 +39,7 @@ class RuleEditor:
     signature: Signature
     arguments: list[Argument]
     trailing: bool
+    own_calls: frozenset[int]
 
     def edit_vmap(self, registration: Registration) -> tuple[Module, FunctionChange, str | None]:
         """Plan a vmap rule; also gives the rule's own name for the buffer, if it has one.
@@ -162,9 +161,10 @@ class RuleEditor:
             raise self._unlike(module, function, "vmap rule", "(info, in_dims, *args, **kwargs)")
         others = _plain_values(function)
         use = use_of_buffer(function, arguments, buffer, ProjectNames(self.project, module), others)
-        if use.written:
+        written = [e for e in use.written if id(e.node) not in self.own_calls]
+        if written:
             raise RefusalError(
-                use.written[0].node,
+                written[0].node,
                 f"the vmap rule writes to `{buffer}`, and vmap does not work on an out= op",
                 f"let the rule return a fresh tensor, without `{buffer}`",
                 module,
@@ -178,7 +178,7 @@ class RuleEditor:
                     module,
                 )
         refuse_lost_effects(use, use.omitted, use.given)
-        change.specialiser = _specialiser(self.syntaxes.of(module), use.omitted, use.given)
+        change.specialiser = specialiser(self.syntaxes.of(module), use.omitted, use.given)
         change.drop_parameter(buffer)
 
     def _unlike(
@@ -199,20 +199,3 @@ def _plain_values(function: AnyFunction) -> dict[str, Value]:
     names = [a.arg for a in (*spec.posonlyargs, *spec.args)][:2]
     names += [star.arg for star in (spec.vararg, spec.kwarg) if star is not None]
     return dict.fromkeys(names, ANYTHING)
-
-
-def _specialiser(syntax: Syntax, trace: Trace, other: Trace) -> Specialiser:
-    """What folds the tests that the buffer decides, as it comes out where it is omitted."""
-    decided = {syntax.key(n): v for n, v in trace.decided().items() if other.tests.get(n) != {v}}
-    chosen = {
-        syntax.key(n): answers == {True}
-        for n, answers in trace.chosen.items()
-        if answers in ({True}, {False}) and other.chosen.get(n) != answers
-    }
-    nones = {
-        syntax.key(n)
-        for n, answers in trace.nulls.items()
-        if answers == {True} and other.nulls.get(n) != answers
-    }
-    absent = {syntax.key(n) for n in trace.absent_outs} & nones
-    return Specialiser(syntax.spans, decided, chosen, nones, absent)

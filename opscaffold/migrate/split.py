@@ -106,7 +106,15 @@ def mutable_half(syntax: Syntax, node: cst.FunctionDef, cut: Cut) -> cst.Functio
 
 
 def specialised(syntax: Syntax, node: cst.CSTNode, trace: Trace, other: Trace) -> cst.CSTNode:
-    """A node with every test replaced by its outcome that the buffer decided.
+    """A node with every test replaced by its outcome that the buffer decided."""
+    result = node.visit(specialiser(syntax, trace, other))
+    if not isinstance(result, cst.CSTNode):
+        raise TypeError("specialising removed the node itself")
+    return result
+
+
+def specialiser(syntax: Syntax, trace: Trace, other: Trace) -> Specialiser:
+    """What replaces every test that the buffer decided by its outcome.
 
     ``trace`` is the way to call that the result is for, ``other`` the other way: a test that
     comes out alike in both has nothing to do with the buffer, and stays.
@@ -119,10 +127,7 @@ def specialised(syntax: Syntax, node: cst.CSTNode, trace: Trace, other: Trace) -
         if answers == {True} and other.nulls.get(n) != answers
     }
     absent = {syntax.key(n) for n in trace.absent_outs} & nones
-    result = node.visit(Specialiser(syntax.spans, decided, chosen, nones, absent))
-    if not isinstance(result, cst.CSTNode):
-        raise TypeError("specialising removed the node itself")
-    return result
+    return Specialiser(syntax.spans, decided, chosen, nones, absent)
 
 
 def _folded(trace: Trace, other: Trace) -> dict[ast.expr, bool]:
