@@ -45,11 +45,12 @@ def check_definition(project: Project, op: Op, form: DefinitionForm, buffer: str
             "keep one registration",
         )
     module = definition.module
+    named = form.variable is not None
     for place in form.statements:
-        _check_place(module, place.node)
+        _check_place(module, place.node, named=named)
     for kernel in form.kernels:
-        _check_place(module, kernel.function)
-        _check_decorators(project, module, kernel, named=form.variable is not None)
+        _check_place(module, kernel.function, named=named)
+        _check_decorators(project, module, kernel, named=named)
         _check_parameters(kernel.function)
     if form.variable is not None:
         _check_name(module, form)
@@ -99,10 +100,14 @@ def _check_parameters(function: ast.FunctionDef) -> None:
             )
 
 
-def _check_place(module: Module, statement: ast.stmt) -> None:
+def _check_place(module: Module, statement: ast.stmt, *, named: bool) -> None:
+    """Refuse what may be registered for an object that differs from run to run.
+
+    A registration by name alone may stand in a function or loop: both halves then do.
+    """
     node = module.parents.get(statement)
     while node is not None:
-        if isinstance(node, _REPEATED):
+        if isinstance(node, _REPEATED if named else (ast.ClassDef, ast.Lambda)):
             what = "a class" if isinstance(node, ast.ClassDef) else "a function or loop"
             raise RefusalError(
                 statement,

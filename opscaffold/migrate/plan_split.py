@@ -188,7 +188,8 @@ class _SplitPlanner:
             statements = delegates(syntax, function, cut, fresh_name, decorate)
         places = [p for p in form.statements if _registers(p, form, function)]
         attach: cst.BaseStatement | None = None
-        if fake is not None and places:
+        defining = self.op.definition.statement
+        if fake is not None and defining.lineno > function.lineno:
             attach = _attaching(fake)
             statements.append(fake.with_changes(decorators=()))
         elif fake is not None:
@@ -196,7 +197,7 @@ class _SplitPlanner:
         self.file_edits().statements[syntax.key(function)] = statements
         names = {False: fresh_name, True: out_name}
         for place in places:
-            more = [attach] if attach is not None and place is places[-1] else []
+            more = [attach] if attach is not None and place.node is defining else []
             self.twice(place, fresh, given, names, form.variable, more)
 
     def split_twin(self, function: ast.FunctionDef, given: Target) -> None:
@@ -319,7 +320,9 @@ class _SplitPlanner:
             decorator = f'{root}.library.register_fake("{self.op.qualname}")'
         tensors = [a.name for a in self.facts.arguments if a.tensor and a.name != self.buffer]
         try:
-            return new_fake(self.project, self.op, functional, tensors, name, decorator)
+            return new_fake(
+                self.project, self.op, functional, tensors, name, decorator, kernel=function
+            )
         except UnderivableError as error:
             reason = str(error)
         plan.notes.append(

@@ -35,11 +35,13 @@ def check(spec: dict[str, Any]) -> None:
     namespace, _, op = spec["op"].partition("::")
     functional = getattr(getattr(torch.ops, namespace), op).default
     out = getattr(getattr(torch.ops, namespace), f"{op}_out").default
-    assert not functional._schema.is_mutable
-    assert torch.Tag.out in out.tags
-    args = (X, spec["factor"])
-    torch.library.opcheck(functional, args, test_utils=UTILS)
-    torch.library.opcheck(out, args, {name: torch.full_like(X, 3.0)}, test_utils=UTILS)
+    into, workspace = spec.get("into", False), spec.get("workspace", False)
+    assert functional._schema.is_mutable == workspace
+    assert (torch.Tag.out in out.tags) != into
+    assert len(out._schema.returns) == (not into)
+    rest: dict[str, Any] = {"k": spec["factor"]} | ({"ws": torch.empty(2)} if workspace else {})
+    torch.library.opcheck(functional, (X,), rest, test_utils=UTILS)
+    torch.library.opcheck(out, (X,), rest | {name: torch.full_like(X, 3.0)}, test_utils=UTILS)
 
 
 def main() -> None:
