@@ -48,6 +48,7 @@ class Functions:
             raise self.refusal(registration, f"its {what} is not in sight")
         if is_generator(function):
             raise self.refusal(registration, f"its {what} is a generator or a coroutine")
+        self._refuse_inherited(registration, module, function, what)
         self._refuse_decorated(module, function, what)
         self._refuse_shared(module, function, what)
         return module, function
@@ -60,6 +61,17 @@ class Functions:
             "register a plain function of the same module by its name",
             registration.module,
         )
+
+    def _refuse_inherited(
+        self, registration: Registration, module: Module, function: AnyFunction, what: str
+    ) -> None:
+        """A method of a class with bases is called by them: that of an autograd.Function is."""
+        owner = module.parents.get(function)
+        if isinstance(owner, ast.ClassDef) and (owner.bases or owner.keywords):
+            raise self.refusal(
+                registration,
+                f"its {what} is a method of `{owner.name}`, which calls it by itself as well",
+            )
 
     def _refuse_decorated(self, module: Module, function: AnyFunction, what: str) -> None:
         names = ProjectNames(self.project, module)
