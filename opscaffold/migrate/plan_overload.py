@@ -20,7 +20,7 @@ from opscaffold.rules.contracts import signature_of
 from opscaffold.source.load import span
 from opscaffold.source.model import Op, Reference, Registration, Use
 
-_HARMLESS = (Use.IMPORT, Use.EXPORT, Use.REGISTRATION)
+_HARMLESS = (Use.IMPORT, Use.EXPORT)
 
 
 def plan_rename(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:

@@ -169,6 +169,11 @@ def add_tag(
 ) -> None:
     """Plan a tag beside those that a registering call has."""
     module = definition.module
+    by_function = definition.role is Role.DEFINE and definition.form is Form.FUNCTION
+    if by_function and "qualname" not in definition.arguments:
+        raise RefusalError(
+            call, "torch.library.define takes no tags with a Library", "use Library.define"
+        )
     root = _torch(module, definition)
     edits = plan.edits_for(module)
     syntax = context.syntaxes.of(module)

@@ -91,7 +91,11 @@ def _is_idle(value: cst.BaseExpression) -> bool:
 
 def _without_last_return(block: cst.IndentedBlock) -> cst.IndentedBlock:
     match block.body[-1]:
-        case cst.SimpleStatementLine(body=[cst.Return(value=None)], leading_lines=lines):
+        case cst.SimpleStatementLine(
+            body=[cst.Return(value=None)],
+            leading_lines=lines,
+            trailing_whitespace=cst.TrailingWhitespace(comment=None),
+        ):
             kept = list(block.body[:-1])
         case cst.SimpleStatementLine(body=[*rest, cst.Return(value=None)]) as line if rest:
             rest[-1] = rest[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)

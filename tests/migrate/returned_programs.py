@@ -652,4 +652,448 @@ def check():
 +    a, b = x, r
 """,
     ),
+    "over": (
+        H
+        + """\
+@torch.library.custom_op("u1::fade_", mutates_args=("x", "w"))
+def fade_(x: Tensor, w: Tensor) -> Tensor:
+    return x.mul_(w)
+
+
+def check():
+    x = torch.ones(3)
+    assert fade_(x, x + 1) is x
+    torch.library.opcheck(fade_, (torch.ones(3), torch.ones(3)))
+""",
+        """\
+-@torch.library.custom_op("u1::fade_", mutates_args=("x", "w"))
++@torch.library.custom_op("u1::fade_", mutates_args=("x",), tags=torch.Tag.inplace)
+""",
+    ),
+    "under": (
+        H
+        + """\
+@torch.library.custom_op("u2::fade_", mutates_args=())
+def fade_(x: Tensor, w: Tensor) -> Tensor:
+    return x.mul_(w)
+
+
+def check():
+    x = torch.ones(3)
+    assert fade_(x, x + 1) is x
+    torch.library.opcheck(fade_, (torch.ones(3), torch.ones(3)))
+""",
+        """\
+-@torch.library.custom_op("u2::fade_", mutates_args=())
++@torch.library.custom_op("u2::fade_", mutates_args=("x",), tags=torch.Tag.inplace)
+""",
+    ),
+    "under two": (
+        H
+        + """\
+@torch.library.custom_op("u3::fade_", mutates_args=("x",))
+def fade_(x: Tensor, w: Tensor) -> Tensor:
+    w.add_(1)
+    return x.mul_(w)
+
+
+def check():
+    x = torch.ones(3)
+    y = fade_(x, x + 1)
+    assert y is x
+    torch.library.opcheck(fade_, (torch.ones(3), torch.ones(3)))
+""",
+        """\
+-@torch.library.custom_op("u3::fade_", mutates_args=("x",))
+-def fade_(x: Tensor, w: Tensor) -> Tensor:
++@torch.library.custom_op("u3::fade_", mutates_args=("x", "w"))
++def fade_(x: Tensor, w: Tensor) -> None:
+-    return x.mul_(w)
++    x.mul_(w)
+-    y = fade_(x, x + 1)
++    fade_(x, x + 1)
++    y = x
+""",
+    ),
+    "helper": (
+        H
+        + """\
+lib = torch.library.Library("u4", "FRAGMENT")
+
+
+def direct_register_custom_op(op_name, op_func, mutates_args, fake_impl=None):
+    schema = torch.library.infer_schema(op_func, mutates_args=mutates_args)
+    lib.define(op_name + schema)
+    lib.impl(op_name, op_func, "CPU")
+    if fake_impl is not None:
+        lib._register_fake(op_name, fake_impl)
+
+
+def store(x: Tensor, cache: Tensor) -> Tensor:
+    cache.copy_(x)
+    return cache
+
+
+def store_fake(x: Tensor, cache: Tensor) -> Tensor:
+    return cache
+
+
+direct_register_custom_op("store", store, ["cache"], fake_impl=store_fake)
+
+
+def check():
+    c = torch.zeros(3)
+    y = torch.ops.u4.store(torch.ones(3), c)
+    assert y is c
+    torch.library.opcheck(torch.ops.u4.store.default, (torch.ones(3), torch.ones(3)))
+""",
+        """\
+-def store(x: Tensor, cache: Tensor) -> Tensor:
++def store(x: Tensor, cache: Tensor) -> None:
+-    return cache
+-def store_fake(x: Tensor, cache: Tensor) -> Tensor:
+-    return cache
++def store_fake(x: Tensor, cache: Tensor) -> None:
++    pass
+-    y = torch.ops.u4.store(torch.ones(3), c)
++    torch.ops.u4.store(torch.ones(3), c)
++    y = c
+""",
+    ),
+    "inner helper": (
+        H
+        + """\
+def _apply(x: Tensor, w: Tensor) -> Tensor:
+    x.mul_(w)
+    return x
+
+
+@torch.library.custom_op("u5::fade_", mutates_args=("x",))
+def fade_(x: Tensor, w: Tensor) -> Tensor:
+    return _apply(x, w)
+
+
+@torch.library.custom_op("u5::other", mutates_args=("w",))
+def other(x: Tensor, w: Tensor) -> Tensor:
+    return _apply(w, x)
+
+
+def check():
+    x, w = torch.ones(3), torch.ones(3)
+    assert fade_(x, w) is x
+    y = other(x, w) + fade_(x, w)
+    fade_(x, w).add_(1)
+    other(x, w)[0].add_(1)
+    assert other(x, w).sum() > 0 and x.sum() > 0
+    torch.library.opcheck(fade_, (x, w))
+    torch.library.opcheck(other, (x, w))
+""",
+        """\
+-@torch.library.custom_op("u5::fade_", mutates_args=("x",))
++@torch.library.custom_op("u5::fade_", mutates_args=("x",), tags=torch.Tag.inplace)
+-def other(x: Tensor, w: Tensor) -> Tensor:
+-    return _apply(w, x)
++def other(x: Tensor, w: Tensor) -> None:
++    _apply(w, x)
+-    y = other(x, w) + fade_(x, w)
++    other(x, w)
++    y = w + fade_(x, w)
+-    other(x, w)[0].add_(1)
+-    assert other(x, w).sum() > 0 and x.sum() > 0
++    other(x, w)
++    w[0].add_(1)
++    other(x, w)
++    assert w.sum() > 0 and x.sum() > 0
+""",
+    ),
+    "ops in one": (
+        H
+        + """\
+@torch.library.custom_op("u6::a", mutates_args=("w",))
+def a(x: Tensor, w: Tensor) -> Tensor:
+    return w.copy_(x)
+
+
+@torch.library.custom_op("u6::b", mutates_args=("w",))
+def b(x: Tensor, w: Tensor) -> Tensor:
+    return w.add_(x)
+
+
+def check():
+    x, w, v = torch.ones(3), torch.zeros(3), torch.zeros(3)
+    assert b(a(x, w), v) is v
+    y = a(x, w) + b(x, v)
+    assert y.tolist() == [3.0] * 3
+    t = (a(x, torch.zeros(3)), b(x, torch.ones(3)))
+    assert t[0][0] == 1 and t[1][0] == 2
+""",
+        """\
+-def a(x: Tensor, w: Tensor) -> Tensor:
+-    return w.copy_(x)
++def a(x: Tensor, w: Tensor) -> None:
++    w.copy_(x)
+-def b(x: Tensor, w: Tensor) -> Tensor:
+-    return w.add_(x)
++def b(x: Tensor, w: Tensor) -> None:
++    w.add_(x)
+-    assert b(a(x, w), v) is v
+-    y = a(x, w) + b(x, v)
++    a(x, w)
++    b(w, v)
++    assert v is v
++    a(x, w)
++    b(x, v)
++    y = w + v
+-    t = (a(x, torch.zeros(3)), b(x, torch.ones(3)))
++    buffer = torch.zeros(3)
++    a(x, buffer)
++    out_buffer = torch.ones(3)
++    b(x, out_buffer)
++    t = (buffer, out_buffer)
+""",
+    ),
+    "method": (
+        H
+        + """\
+@torch.library.custom_op("u7::store", mutates_args=("cache",))
+def store(x: Tensor, cache: Tensor) -> Tensor:
+    return cache.copy_(x)
+
+
+class M(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(3))
+
+    @property
+    def twice(self):
+        return self.cache * 2
+
+    def forward(self, x):
+        h = store(x, self.cache) * 2
+        g = store(x, self.twice)
+        return h + store(x, cache=self.cache) + g
+
+
+def check():
+    m = M()
+    assert m(torch.ones(3)).tolist() == [4.0] * 3
+""",
+        """\
+-def store(x: Tensor, cache: Tensor) -> Tensor:
+-    return cache.copy_(x)
++def store(x: Tensor, cache: Tensor) -> None:
++    cache.copy_(x)
+-        h = store(x, self.cache) * 2
+-        g = store(x, self.twice)
+-        return h + store(x, cache=self.cache) + g
++        store(x, self.cache)
++        h = self.cache * 2
++        buffer = self.twice
++        store(x, buffer)
++        g = buffer
++        store(x, cache=self.cache)
++        return h + self.cache + g
+""",
+    ),
+    "loop": (
+        H
+        + """\
+@torch.library.custom_op("u8::store", mutates_args=("cache",))
+def store(x: Tensor, cache: Tensor) -> Tensor:
+    return cache.copy_(x)
+
+
+def check():
+    xs, cs, n = [torch.ones(2)] * 2, [torch.zeros(2), torch.zeros(2)], 0
+    for x, c in zip(xs, cs):
+        n += store(x, c).sum()
+    else:
+        n = n + store(xs[0], cs[0]).sum()
+    with torch.no_grad(): r = store(xs[0], cs[1])
+    try:
+        z = store(xs[0], cs[i])
+    except NameError:
+        z = None
+    d = {}
+    d["k"] = store(xs[0], cs[0])
+    max(store(xs[0], cs[0]).sum(), 1)
+    assert n == 6 and z is None and d["k"] is cs[0]
+""",
+        """\
+-def store(x: Tensor, cache: Tensor) -> Tensor:
+-    return cache.copy_(x)
++def store(x: Tensor, cache: Tensor) -> None:
++    cache.copy_(x)
+-        n += store(x, c).sum()
++        store(x, c)
++        n += c.sum()
+-        n = n + store(xs[0], cs[0]).sum()
+-    with torch.no_grad(): r = store(xs[0], cs[1])
++        store(xs[0], (buffer := cs[0]))
++        n = n + buffer.sum()
++    with torch.no_grad():
++        store(xs[0], (out_buffer := cs[1]))
++        r = out_buffer
+-        z = store(xs[0], cs[i])
++        store(xs[0], (buffer_2 := cs[i]))
++        z = buffer_2
+-    d["k"] = store(xs[0], cs[0])
+-    max(store(xs[0], cs[0]).sum(), 1)
++    store(xs[0], (buffer_3 := cs[0]))
++    d["k"] = buffer_3
++    store(xs[0], (buffer_4 := cs[0]))
++    max(buffer_4.sum(), 1)
+""",
+    ),
+    "rename registered by object": (
+        H
+        + """\
+lib = torch.library.Library("u9", "FRAGMENT")
+lib.define("scale(Tensor x, float k=2.0) -> Tensor")
+lib.define(
+    "scale.out(Tensor x, float k=2.0, *, Tensor(a!) out) -> Tensor(a!)", tags=(torch.Tag.out,)
+)
+lib.impl(torch.ops.u9.scale.default, lambda x, k=2.0: x * k, "CPU")
+lib.impl(torch.ops.u9.scale.out, lambda x, k=2.0, *, out: torch.mul(x, k, out=out), "CPU")
+lib._register_fake("scale", lambda x, k=2.0: torch.empty_like(x))
+
+
+def check():
+    x, b = torch.ones(3), torch.empty(3)
+    ops = torch.ops.u9
+    assert ops.scale.out(x, out=b) is b
+    assert ops.scale(x, out=b) is b
+    assert ops.scale.out._schema.name == "u9::scale_out"
+    torch.library.opcheck(torch.ops.u9.scale.out, (x,), {"out": b})
+""",
+        """\
+-    "scale.out(Tensor x, float k=2.0, *, Tensor(a!) out) -> Tensor(a!)", tags=(torch.Tag.out,)
++    "scale_out(Tensor x, float k=2.0, *, Tensor(a!) out) -> Tensor(a!)", tags=(torch.Tag.out,)
+-lib.impl(torch.ops.u9.scale.out, lambda x, k=2.0, *, out: torch.mul(x, k, out=out), "CPU")
++lib.impl(torch.ops.u9.scale_out.default, lambda x, k=2.0, *, out: torch.mul(x, k, out=out), "CPU")
+-    assert ops.scale.out(x, out=b) is b
+-    assert ops.scale(x, out=b) is b
+-    assert ops.scale.out._schema.name == "u9::scale_out"
+-    torch.library.opcheck(torch.ops.u9.scale.out, (x,), {"out": b})
++    assert ops.scale_out(x, out=b) is b
++    assert ops.scale_out(x, out=b) is b
++    assert ops.scale_out.default._schema.name == "u9::scale_out"
++    torch.library.opcheck(torch.ops.u9.scale_out.default, (x,), {"out": b})
+""",
+    ),
+    "tag by constructor": (
+        H
+        + """\
+def make(x: Tensor) -> Tensor:
+    '''Double x.
+
+    >>> import torch
+    >>> x = torch.ones(2)
+    >>> double_(x)
+    tensor([2., 2.])
+    '''
+    return x.mul_(2)
+
+
+double_ = torch.library.custom_op(
+    "u13::double_",
+    make,
+    mutates_args=("x",),
+)
+
+
+def check():
+    x = torch.ones(3)
+    assert double_(x) is x
+""",
+        """\
++    tags=torch.Tag.inplace,
+""",
+    ),
+    "conditional": (
+        H
+        + """\
+if hasattr(torch, "library"):
+
+    @torch.library.custom_op("u10::fade_", mutates_args=("x",))
+    def fade_(x: Tensor) -> Tensor:
+        return x.mul_(2)
+
+    @fade_.register_fake
+    def _(x):
+        return x
+
+
+def check():
+    x = torch.ones(3)
+    assert fade_(x) is x
+    torch.library.opcheck(fade_, (x,))
+""",
+        """\
+-    @torch.library.custom_op("u10::fade_", mutates_args=("x",))
++    @torch.library.custom_op("u10::fade_", mutates_args=("x",), tags=torch.Tag.inplace)
+-
+-    @fade_.register_fake
+-    def _(x):
+-        return x
+""",
+    ),
+    "only fake in if": (
+        H
+        + """\
+@torch.library.custom_op("u11::fade_", mutates_args=("x",))
+def fade_(x: Tensor) -> Tensor:
+    return x.mul_(2)
+
+
+if hasattr(fade_, "register_fake"):
+    @fade_.register_fake
+    def _(x):
+        return x
+
+
+def check():
+    x = torch.ones(3)
+    assert fade_(x) is x
+""",
+        """\
+-@torch.library.custom_op("u11::fade_", mutates_args=("x",))
++@torch.library.custom_op("u11::fade_", mutates_args=("x",), tags=torch.Tag.inplace)
+-    @fade_.register_fake
+-    def _(x):
+-        return x
++    pass
+""",
+    ),
+    "scalar first": (
+        H
+        + """\
+@torch.library.custom_op("u12::axpy_", mutates_args=["y"])
+def axpy_(a: float, x: Tensor, y: Tensor) -> "Tensor":
+    # scale, then add
+    y += a * x  # in place
+    # done
+    return y  # the same
+
+
+def run(x, y):
+    return axpy_(2.0, x, y=y)
+
+
+def check():
+    x, y = torch.ones(3), torch.ones(3)
+    assert run(x, y) is y and y[0] == 3
+    torch.library.opcheck(axpy_, (2.0, x, y))
+""",
+        """\
+-def axpy_(a: float, x: Tensor, y: Tensor) -> "Tensor":
++def axpy_(a: float, x: Tensor, y: Tensor) -> None:
+-    return y  # the same
++    return  # the same
+-    return axpy_(2.0, x, y=y)
++    axpy_(2.0, x, y=y)
++    return y
+""",
+    ),
 }

@@ -17,7 +17,7 @@ from opscaffold.migrate.engine import Migration, Request, migrate
 from opscaffold.migrate.plan import Options
 
 # What is repaired here; other breaches of the programs have tests of their own.
-CODES = frozenset({"OPS305", "OPS404", "OPS405"})
+CODES = frozenset({"OPS301", "OPS302", "OPS305", "OPS404", "OPS405"})
 RUNNER = Path(__file__).with_name("run_programs.py")
 
 
@@ -244,6 +244,17 @@ REFUSED = {
         lib.impl("scale.out", lambda x, k=2.0, *, out: torch.mul(x, k, out=out), "CPU")
         """,
         "Inductor would put it in place of `demo::scale`",
+    ),
+    "a Library handed to define": (
+        """\
+        lib = torch.library.Library("demo", "FRAGMENT")
+
+
+        @torch.library.define(lib, "double_(Tensor(a!) x) -> Tensor(a!)")
+        def _(x):
+            return x.mul_(2)
+        """,
+        "torch.library.define takes no tags with a Library",
     ),
     "a kernel that takes the buffer before a default": (
         """\
