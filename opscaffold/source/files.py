@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pathspec
 
+from opscaffold.fs.paths import real_path
+
 _PYTHON = frozenset({".py"})
 _DOCUMENTS = frozenset({".md", ".markdown"})
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -65,12 +67,6 @@ def may_register(data: bytes) -> bool:
     words; look for the names of those with ``mentions``.
     """
     return any(word in data for word in _TELLTALE) and _REGISTERING.search(data) is not None
-
-
-def real_path(path: Path) -> Path:
-    """Return the absolute path without symlinks; a link that leads to itself stays in it."""
-    # Path.resolve raises RuntimeError for such a link, up to Python 3.12.
-    return Path(os.path.realpath(path))
 
 
 def read_bytes(path: Path) -> bytes | None:

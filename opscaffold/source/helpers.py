@@ -85,14 +85,15 @@ class Helpers:
 
     def take_use(self, use: Use) -> bool:
         """Keep a use, within a function, of a helper that hands on that function's parameters."""
-        if use.decorated is not None or use.call is None:
+        call = use.written
+        if call is None:
             return False
-        parts = [*use.call.args, *(k.value for k in use.call.keywords)]
-        parent = use.module.parents.get(use.call)
-        if isinstance(parent, _FUNCTIONS) and use.call in parent.decorator_list:
-            # What it registers stands there, and not in a parameter.
-            return False
-        if isinstance(parent, ast.Call) and parent.func is use.call:
+        parts = [*call.args, *(k.value for k in call.keywords)]
+        parent = use.module.parents.get(call)
+        if isinstance(parent, _FUNCTIONS) and call in parent.decorator_list:
+            # What it registers stands there: a factory, unless a parameter is handed on as it is.
+            parts = [part for part in parts if isinstance(part, ast.Name)]
+        elif isinstance(parent, ast.Call) and parent.func is call:
             parts = parent.args
         waits = [a for part in parts for a in self._parameters(use.module, part)]
         owner = self._innermost(use.module, waits)

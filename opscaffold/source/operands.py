@@ -75,6 +75,11 @@ class Operands:
         node = self.settle(operand).node
         return isinstance(node, ast.Constant) and node.value is None
 
+    def constant(self, operand: Operand) -> ast.Constant | None:
+        """Return the constant that an operand comes to; None where that is not sure."""
+        node = self.settle(operand).node
+        return node if isinstance(node, ast.Constant) else None
+
     def decide(self, operand: Operand) -> bool | None:
         """Return the truth of a condition; None where it is not known."""
         node = operand.node
@@ -97,6 +102,11 @@ class Operands:
             ):
                 absent = self._is_absent(self.settle(part(left)))
                 return absent if absent is None or isinstance(op, ast.Is) else not absent
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
+                one, other = self.constant(part(left)), self.constant(part(right))
+                if one is None or other is None:
+                    return None
+                return (one.value == other.value) is isinstance(op, ast.Eq)
             case ast.Call(func=ast.Name(id="callable"), args=[inner], keywords=[]):
                 settled = self.settle(part(inner)).node
                 if isinstance(settled, (*DEFINITIONS, ast.Lambda)):

@@ -18,7 +18,8 @@ from opscaffold.source.registering import Registering
 from opscaffold.source.registrars import Registrars
 from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.sites import Site, SiteFinder
-from opscaffold.source.strings import Strings, unknown
+from opscaffold.source.strings import Strings
+from opscaffold.source.texts import unknown
 from opscaffold.source.torch_api import API_WORDS, DEFINING, FUNCTIONS, INFER_SCHEMA, LIBRARY
 from opscaffold.source.tree import Tree
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from opscaffold.config.model import Registrar
-from opscaffold.source.files import find_files, find_root, real_path
+from opscaffold.fs.paths import real_path
+from opscaffold.source.files import find_files, find_root
 from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op, Reference, Registration
 from opscaffold.source.ops import OpFinder

@@ -10,7 +10,9 @@ from opscaffold.source.libraries import Libraries
 from opscaffold.source.model import Form, FunctionNode, Module, Registration, Role
 from opscaffold.source.operands import DEFINITIONS, Frame, Operand
 from opscaffold.source.sites import Site, is_conditional, statement_of
-from opscaffold.source.strings import Strings, Text, known, unknown
+from opscaffold.source.strings import Strings
+from opscaffold.source.texts import Text, known, unknown
+from opscaffold.source.torch_api import DEFINING
 
 _PREFIX = "torch.ops."
 
@@ -55,6 +57,7 @@ class Registering:
     def of_use(self, use: Use) -> list[Registration]:
         """Return what the use of a helper registers."""
         found: list[Registration] = []
+        defined: set[str] = set()
         steps = list(self.helpers.expand(use))
         declined = frozenset(step.site.api.role for step in steps if not step.runs)
         for step in steps:
@@ -63,8 +66,13 @@ class Registering:
                 continue
             registration = self.register(site, frame)
             named = registration.qualname is not None or registration in self.objects
-            if not site.sure and not named:
+            if not site.sure and not self._plausible(site, frame, named=named):
                 continue
+            if site.api.role in DEFINING and registration.qualname is not None:
+                if registration.qualname in defined:
+                    # Another branch of the helper, which returned before this one.
+                    continue
+                defined.add(registration.qualname)
             node: ast.AST = use.decorated or use.callee
             applied = self._applied(step.last, site) if registration.function is None else None
             if applied is not None:
@@ -85,6 +93,17 @@ class Registering:
             registration.result = made if applied is not None else use.decorated or use.call
             found.append(registration)
         return found
+
+    def _plausible(self, site: Site, frame: Frame, *, named: bool) -> bool:
+        """Say whether a method call in a helper, of what may be an op or a Library, is of one."""
+        if site.library is None:
+            return named
+        library = Operand(site.module, site.library, frame)
+        if self.libraries.any(library):
+            return True
+        # It comes from elsewhere, or it is something else that is in sight.
+        elsewhere = isinstance(self.strings.settle(library).node, (ast.Name, ast.Attribute))
+        return named and elsewhere
 
     def _applied(
         self, use: Use, site: Site
@@ -228,7 +247,7 @@ class Registering:
             schema = arguments.get("schema")
             if schema is None:
                 return Text((("?", False),))
-            name = self.strings.text(schema).before("(")
+            name = self.strings.text(schema).name_of_schema()
         elif named is None:
             return Text((("?", False),))
         else:

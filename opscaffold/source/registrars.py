@@ -11,7 +11,8 @@ from opscaffold.source.model import Form, FunctionNode, Module, Registration, Ro
 from opscaffold.source.operands import Frame, Operand
 from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.sites import is_conditional, statement_of
-from opscaffold.source.strings import Strings, Text, known
+from opscaffold.source.strings import Strings
+from opscaffold.source.texts import Text, known
 from opscaffold.source.torch_api import bind
 from opscaffold.source.tree import Tree
 

@@ -235,6 +235,15 @@ class Scopes:
         ):
             for one, other in zip(target.elts, value.elts, strict=True):
                 self._pair(one, other, statement)
+        elif (
+            isinstance(target, (ast.Tuple, ast.List))
+            and isinstance(value, ast.Call)
+            and not any(isinstance(e, ast.Starred) for e in target.elts)
+        ):
+            for index, one in enumerate(target.elts):
+                place = ast.copy_location(ast.Constant(index), value)
+                item = ast.Subscript(value=value, slice=place, ctx=ast.Load())
+                self._pair(one, ast.copy_location(item, value), statement)
 
     def _bind_name(self, node: ast.Name, scope: Scope) -> None:
         if isinstance(node.ctx, ast.Load):

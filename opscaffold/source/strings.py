@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from opscaffold.source.model import Module
 from opscaffold.source.operands import MAX_DEPTH, Frame, Operand, Operands
 from opscaffold.source.resolve import Resolver
 from opscaffold.source.scopes import How
+from opscaffold.source.texts import Text, known, unknown
 from opscaffold.source.torch_api import INFER_SCHEMA
 
 _BUILT = frozenset({"set", "tuple", "list", "frozenset", "sorted"})
@@ -28,69 +28,8 @@ _METHODS = frozenset(
         "upper",
     }
 )
+_STRIPPING = frozenset({"lstrip", "rstrip", "strip"})
 _SPLITTING = frozenset({"partition", "rpartition", "split", "rsplit"})
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A string in pieces. A piece that is not known is a hole that shows its source."""
-
-    pieces: tuple[tuple[str, bool], ...] = ()
-
-    @property
-    def value(self) -> str | None:
-        """The string, or None where part of it is not known."""
-        return (
-            "".join(p for p, _ in self.pieces) if all(known for _, known in self.pieces) else None
-        )
-
-    @property
-    def hint(self) -> str:
-        """The string with ``{source}`` for what is not known."""
-        return "".join(piece if known else f"{{{piece}}}" for piece, known in self.pieces)
-
-    @property
-    def start(self) -> str:
-        """What is known of the string before the first hole."""
-        known = ""
-        for piece, sure in self.pieces:
-            if not sure:
-                break
-            known += piece
-        return known
-
-    def before(self, mark: str) -> Text:
-        """Return what stands before the first mark that is known, without space around it."""
-        kept: list[tuple[str, bool]] = []
-        for piece, sure in self.pieces:
-            if sure and mark in piece:
-                kept.append((piece.partition(mark)[0].rstrip(), True))
-                break
-            kept.append((piece, sure))
-        if kept and kept[0][1]:
-            kept[0] = (kept[0][0].lstrip(), True)
-        return Text(tuple(kept))
-
-    def has(self, mark: str) -> bool:
-        """Say whether a mark stands in what is known."""
-        return any(sure and mark in piece for piece, sure in self.pieces)
-
-    def __add__(self, other: Text) -> Text:
-        """Join two strings."""
-        return Text(self.pieces + other.pieces)
-
-
-def known(text: str) -> Text:
-    """Return a string that is fully known."""
-    return Text(((text, True),))
-
-
-def unknown(node: ast.AST) -> Text:
-    """Return a string of which only the source is known."""
-    try:
-        return Text(((ast.unparse(node) if isinstance(node, ast.expr) else "?", False),))
-    except RecursionError:
-        return Text((("...", False),))
 
 
 PartReader = Callable[[ast.expr], Text]
@@ -102,6 +41,14 @@ class Strings(Operands):
     def __init__(self, resolver: Resolver) -> None:
         super().__init__(resolver)
         self._agreeing: set[ast.AST] = set()
+
+    def constant(self, operand: Operand) -> ast.Constant | None:
+        """Return the constant that an operand comes to, strings put together where need be."""
+        found = super().constant(operand)
+        if found is not None:
+            return found
+        text = self.text(operand).value
+        return None if text is None else ast.Constant(text)
 
     def text(self, operand: Operand, depth: int = 0) -> Text:
         """Return the string an expression yields, with holes where that is not known."""
@@ -182,7 +129,10 @@ class Strings(Operands):
             return text
         if method not in _METHODS or call.keywords:
             return None
-        value = part(base).value
+        text = part(base)
+        value = text.value
+        if value is None and method in _STRIPPING and not call.args:
+            return text
         arguments = [part(argument).value for argument in call.args]
         if value is None or None in arguments:
             return None
@@ -195,30 +145,47 @@ class Strings(Operands):
         self, module: Module, base: ast.expr, index: ast.expr, frame: Frame | None, depth: int
     ) -> Text | None:
         """Return ``name[1:]`` and ``schema.split("(")[0]`` of a string."""
+
+        def number(expression: ast.expr) -> int | None:
+            match expression:
+                case ast.Call(func=ast.Name(id="len"), args=[measured], keywords=[]):
+                    text = self.text(Operand(module, measured, frame), depth + 1).value
+                    return None if text is None else len(text)
+            return _number(expression)
+
         if isinstance(index, ast.Slice):
             value = self.text(Operand(module, base, frame), depth + 1).value
-            ends = [end for end in (index.lower, index.upper) if end is not None]
-            if value is None or index.step is not None or None in map(_number, ends):
+            lower = None if index.lower is None else number(index.lower)
+            upper = None if index.upper is None else number(index.upper)
+            lost = (lower is None) is not (index.lower is None)
+            lost = lost or (upper is None) is not (index.upper is None)
+            if value is None or index.step is not None or lost:
                 return None
-            lower = None if index.lower is None else _number(index.lower)
-            upper = None if index.upper is None else _number(index.upper)
             return known(value[lower:upper])
         match base:
             case ast.Call(
-                func=ast.Attribute(value=whole, attr=method), args=[mark, *_], keywords=[]
+                func=ast.Attribute(value=whole, attr=method), args=[mark, *most], keywords=named
             ) if method in _SPLITTING:
                 text = self.text(Operand(module, whole, frame), depth + 1)
                 by = self.text(Operand(module, mark, frame), depth + 1).value
                 at = _number(index)
-                if not by or at is None:
+                limits = [*most, *(keyword.value for keyword in named)]
+                limit = _number(limits[0]) if limits else -1
+                if not by or at is None or limit is None:
                     return None
                 if text.value is None:
-                    first = at == 0 and method in ("split", "partition") and text.has(by)
-                    return text.before(by) if first else None
+                    if at != 0 or method not in ("split", "partition"):
+                        return None
+                    return text.before(by) if text.has(by) else known(text.start) + unknown(whole)
+                arguments = (by, limit) if "split" in method else (by,)
                 try:
-                    return known(getattr(text.value, method)(by)[at])
+                    return known(getattr(text.value, method)(*arguments)[at])
                 except IndexError:
                     return None
+        at = _number(index)
+        value = None if at is None else self.text(Operand(module, base, frame), depth + 1).value
+        if value is not None and at is not None and -len(value) <= at < len(value):
+            return known(value[at])
         return None
 
     def _agreed(

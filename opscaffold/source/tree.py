@@ -34,7 +34,11 @@ class Tree:
         self._calls: dict[Module, CallIndex] = {}
         self._found: dict[tuple[str, Path], tuple[Path, bool] | None] = {}
         self._bases: dict[str, list[Path]] = {}
+        # The directories that hold a module of a name, in whatever package it is.
+        self._stems: dict[str, list[Path]] = {}
+        self._changes_path: dict[Path, bool] = {}
         for file in sorted(self.files):
+            self._stems.setdefault(file.stem, []).append(file.parent)
             base = self.base_of(file)
             top = file.relative_to(base).parts[0]
             bases = self._bases.setdefault(top.removesuffix(".py"), [])
@@ -144,7 +148,20 @@ class Tree:
         key = (dotted, self.base_of(importer))
         if key not in self._found:
             self._found[key] = self._find(dotted, importer)
-        return self._found[key]
+        return self._found[key] or self._find_by_path(dotted, importer)
+
+    def _find_by_path(self, dotted: str, importer: Path) -> tuple[Path, bool] | None:
+        """Return what an import finds whose file adds a directory of the tree to ``sys.path``."""
+        parts = dotted.split(".")
+        places = self._stems.get(parts[0], ())
+        if len(places) != 1 or parts[0] in sys.stdlib_module_names or parts[0] == "torch":
+            return None
+        if importer not in self._changes_path:
+            self._changes_path[importer] = b"sys.path" in (self.read(importer) or b"")
+        if not self._changes_path[importer]:
+            return None
+        file = self.at(places[0], parts)
+        return None if file is None else (file, False)
 
     def _find(self, dotted: str, importer: Path) -> tuple[Path, bool] | None:
         parts = dotted.split(".")
