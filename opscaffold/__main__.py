@@ -1,10 +1,24 @@
-"""``python -m opscaffold``."""
+"""Where the process starts: ``opscaffold``, and ``python -m opscaffold``."""
 
 from __future__ import annotations
 
 import sys
 
-from opscaffold.cli.app import main
+INTERRUPTED = 130
+
+
+def main() -> int:
+    """Run the command line and return its exit code."""
+    try:
+        # Loading takes a while, in which Ctrl-C may come as well.
+        from opscaffold.cli.app import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        if sys.stderr is not None:
+            sys.stderr.write("opscaffold: interrupted\n")
+        return INTERRUPTED
+
 
 if __name__ == "__main__":
     sys.exit(main())

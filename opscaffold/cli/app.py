@@ -6,6 +6,7 @@ surroundings, 3 a fault of opscaffold itself, 130 interrupted, 141 the reader of
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -21,6 +22,7 @@ from opscaffold.cli.check import check
 from opscaffold.cli.explain import explain
 from opscaffold.cli.migrate import migrate
 from opscaffold.cli.new import new
+from opscaffold.cli.streams import drop_output, is_lost_output, reserve
 from opscaffold.errors import UserError
 
 OK = 0
@@ -84,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ``arguments`` are those of the process unless given. SystemExit leaves this function only
     where shell completion asks for it.
     """
+    reserve()
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -93,6 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _report(f"opscaffold: error: {error}", USAGE)
     except KeyboardInterrupt:
         return _report("opscaffold: interrupted", INTERRUPTED)
+    except OSError as error:
+        return _output_lost(error) if is_lost_output(error) else _report_fault(error)
     except Exception as error:  # noqa: BLE001 -- the last place that can explain a fault
         return _report_fault(error)
     return code
@@ -124,9 +129,13 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _report(message: str, code: int) -> int:
     try:
         sys.stdout.flush()
-    except OSError:
+    except BrokenPipeError:
         code = _reader_left()
-    sys.stderr.write(f"{message}\n")
+    except OSError:
+        drop_output()
+    # Where stderr takes nothing, the exit code is all that is left to tell.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{message}\n")
     return code
 
 
@@ -143,9 +152,11 @@ def _report_fault(error: Exception) -> int:
     )
 
 
+def _output_lost(error: OSError) -> int:
+    drop_output()
+    return _report(f"opscaffold: error: the output cannot be written: {error.strerror}", USAGE)
+
+
 def _reader_left() -> int:
-    # The interpreter flushes stdout once more at exit, and would complain.
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, sys.stdout.fileno())
-    os.close(devnull)
+    drop_output()
     return READER_LEFT

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opscaffold.cli.outcome import Format, Report, write_report
+from opscaffold.cli.streams import read_stdin
 
 if TYPE_CHECKING:
     from opscaffold.rules.baseline import Baseline
@@ -165,14 +166,15 @@ class _Reading:
     ) -> None:
         from opscaffold.config.load import load_config
         from opscaffold.errors import UserError
-        from opscaffold.source.files import find_root, real_path
+        from opscaffold.fs.paths import real_path
+        from opscaffold.source.files import find_root
 
         self.overlay: dict[Path, bytes] = {}
         if any(str(path) == STDIN for path in paths):
             if len(paths) > 1:
                 raise UserError("- stands alone: stdin is one file")
             path = real_path(stdin_filename or Path(STDIN_NAME))
-            self.overlay[path] = sys.stdin.buffer.read()
+            self.overlay[path] = read_stdin()
             self.paths = [path]
         elif stdin_filename is not None:
             raise UserError("--stdin-filename goes with the path -")

@@ -54,8 +54,8 @@ class Report:
     def narrow_to_changes(self, revision: str, check_before: CheckBefore) -> None:
         """Keep what a revision did not have, and what lines touch that changed since."""
         from opscaffold.fs.git import Changed, changed_lines, contents_at
+        from opscaffold.fs.paths import real_path
         from opscaffold.rules.changes import not_among, parted
-        from opscaffold.source.files import real_path
 
         root = self.project.root
         changed = {real_path(p): lines for p, lines in changed_lines(root, revision).items()}
