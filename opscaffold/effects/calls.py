@@ -59,19 +59,23 @@ class Calls(ArrayCalls):
             return self.value(node.args[1], env)
         if dotted == "functools.partial" and node.args:
             return self.partial(node, env)
-        if isinstance(node.func, ast.Lambda):
-            made = self.value(node.func, env).made
-        else:
-            name = node.func.id if isinstance(node.func, ast.Name) else ""
-            made = env.names[name].made if name in env.names else None
-        if made is not None:
+        called = None
+        if isinstance(node.func, ast.Subscript):
+            # The grid of a Triton launch looks at metadata only.
+            called = self.value(node.func.value, env)
+        elif not isinstance(node.func, ast.Name | ast.Attribute):
+            called = self.value(node.func, env)
+        elif isinstance(node.func, ast.Name):
+            called = env.names.get(node.func.id)
+        made = None if called is None else called.made
+        if made is not None and not isinstance(node.func, ast.Subscript):
             return self.made_call(node, made, env)
         if isinstance(node.func, ast.Name):
             return self.builtin_call(node, node.func.id, env)
         if isinstance(node.func, ast.Attribute) and dotted is None:
             return self.method_call(node, node.func, env)
-        called = [] if dotted is not None else [self.value(node.func, env)]
-        return self.opaque_call(node, [*called, *self.arguments(node, env)], env)
+        held = [] if called is None else [called]
+        return self.opaque_call(node, [*held, *self.arguments(node, env)], env)
 
     def project_call(self, node: ast.Call, target: tuple[FunctionNode, Names], env: Env) -> Value:
         """Evaluate a call of a function of the project. Overridden where bodies are followed."""
@@ -320,9 +324,8 @@ class Calls(ArrayCalls):
             for local in list(env.names.values()):
                 self.emit(Effect.OPAQUE, local, node, env)
             return ANYTHING
-        if name == "setattr" and len(values) == 3:
-            owned = values[0].all_refs() - {UNSEEN}
-            self.emit(Effect.OPAQUE if owned else Effect.KEEP, values[2], node, env)
+        if name == "setattr" and len(values) == 3 and not values[0].all_refs() - {UNSEEN}:
+            self.emit(Effect.KEEP, values[2], node, env)
             return Value(null=True)
         if name in {"min", "max"} and any(v.all_refs() for v in values):
             self.read(values, node, env)

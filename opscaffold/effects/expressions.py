@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from opscaffold.effects import arrays, aten, terms
 from opscaffold.effects.conditions import Conditions
-from opscaffold.effects.conversions import RETYPING, stands_on
+from opscaffold.effects.conversions import RETYPING, dtype_of, stands_on
 from opscaffold.effects.trace import Effect
 from opscaffold.effects.values import (
     ANYTHING,
@@ -140,7 +140,9 @@ class Expressions(Conditions):
         dotted = self.names.dotted(expr)
         if dotted is not None:
             known = dotted.startswith("torch.")
+            dtype = dtype_of(expr, self.names)
             named = f"={dotted}" if known and dotted.count(".") == 1 else dotted
+            named = named if dtype is None else f"=torch.{dtype}"
             return Value(null=False if known else None, term=named)
         owner = self.value(expr.value, env)
         if not owner.all_refs() - {UNSEEN} and not _is_local(expr, env):
