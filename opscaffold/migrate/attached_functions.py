@@ -127,3 +127,23 @@ def _registering_nodes(registration: Registration) -> list[ast.AST]:
     else:
         own = [d for d in decorators if any(n is call for n in ast.walk(d))]
     return [n for d in own for n in ast.walk(d)]
+
+
+def curried_function(registration: Registration) -> ast.expr | None:
+    """The function in ``op.register_kernel("cuda")(fn)``."""
+    match registration.statement:
+        case ast.Expr(value=ast.Call(func=func, args=[argument], keywords=[])):
+            if func is registration.call:
+                return argument
+    return None
+
+
+def imports_of(module: Module, name: str) -> list[ast.alias]:
+    """What a module imports from others under a name, at its top level."""
+    return [
+        alias
+        for node in module.tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if (alias.asname or alias.name) == name
+    ]

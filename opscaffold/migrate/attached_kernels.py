@@ -9,16 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import libcst as cst
 
 from opscaffold.effects.buffers import BufferUse, use_of_buffer
 from opscaffold.migrate.attached_change import AnyFunction, edits_inside
-from opscaffold.migrate.attached_functions import Functions
+from opscaffold.migrate.attached_functions import Functions, curried_function, imports_of
 from opscaffold.migrate.attached_slots import refuse_hidden_names
+from opscaffold.migrate.attached_swaps import Renamer, Swaps, words_of
 from opscaffold.migrate.bindings import Bindings
-from opscaffold.migrate.edits import FileEdits
+from opscaffold.migrate.definition import others_of
+from opscaffold.migrate.edits import FileEdits, ImportEdit
 from opscaffold.migrate.plan import Context
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.registering import renamed
@@ -33,6 +34,7 @@ from opscaffold.migrate.split import (
 from opscaffold.migrate.syntax import Syntax, SyntaxMismatchError
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.fakes import dispatch_key, fake_arguments
+from opscaffold.rules.functions import positional_names
 from opscaffold.rules.names import ProjectNames
 from opscaffold.rules.outputs import obstacle_to_split
 from opscaffold.source.model import Module, Op, Registration, Role
@@ -96,7 +98,7 @@ class KernelSplitter:
         given = first.arguments
         argument = next((given[k] for k in _FUNCTIONS if k in given), None)
         if argument is None and not decorates:
-            argument = _curried(first)
+            argument = curried_function(first)
         if argument is None and not decorates:
             raise functions.refusal(first, "its kernel is not in sight")
         module, function = functions.given(first, argument, "kernel")
@@ -165,25 +167,24 @@ class KernelSplitter:
                 module,
             )
         main = self.facts.kernel
-        positional = (
-            [] if main is None else [a.arg for a in (*main.args.posonlyargs, *main.args.args)]
-        )
-        own = self.buffer
-        if self.buffer in positional:
-            own = arguments[positional.index(self.buffer)].name
+        positional = [] if main is None else positional_names(main)
+        called = {op: a.name for op, a in zip(positional, arguments, strict=False)}
+        own = called.get(self.buffer, self.buffer)
+        mutated = others_of(self.facts, self.buffer)
+        declared = frozenset(called.get(name, name) for name in mutated)
         names = ProjectNames(self.context.project, module)
         uses = {
             a.name: use_of_buffer(function, arguments, a.name, names)
             for a in arguments
             if a.tensor and (a.optional or a.name == own)
         }
-        outputs = {name: use for name, use in uses.items() if use.is_output or name == own}
+        outputs = {n: u for n, u in uses.items() if n == own or (u.is_output and n not in declared)}
         use = uses.get(own)
         if use is None:
             raise RefusalError(
                 function, f"the kernel takes no `{self.buffer}`", "give it one", module
             )
-        obstacle = obstacle_to_split(function, use, outputs)
+        obstacle = obstacle_to_split(function, use, outputs, declared)
         if obstacle is not None:
             raise RefusalError(obstacle.node, obstacle.reason, obstacle.remedy, module)
         return use
@@ -205,7 +206,7 @@ class KernelSplitter:
         cut = Cut(use, self.index, out_name, kernel_name)
         decorators = [r for r in group if isinstance(r.statement, ast.FunctionDef)]
         statements = [r for r in group if r not in decorators]
-        swaps = _Swaps(syntax)
+        swaps = Swaps(syntax)
         for registration in decorators:
             self._swap_operand(registration, swaps)
 
@@ -241,7 +242,7 @@ class KernelSplitter:
                 module,
             )
         refuse_hidden_names(module, function, {own})
-        return cst.ensure_type(half.visit(_Renamer(own, self.buffer)), cst.FunctionDef)
+        return cst.ensure_type(half.visit(Renamer(own, self.buffer)), cst.FunctionDef)
 
     def _split_lambda(
         self,
@@ -265,7 +266,7 @@ class KernelSplitter:
             body=specialised(syntax, node.body, use.given, use.omitted),
             params=with_keyword_out(node.params, own),
         )
-        if own in _words(fresh.body):
+        if own in words_of(fresh.body):
             raise RefusalError(
                 function, f"its kernel needs `{own}`", "write it as a function", module
             )
@@ -282,30 +283,15 @@ class KernelSplitter:
         """Put the registration of the out part behind that of the functional one."""
         statement = registration.statement
         home = self.context.syntaxes.of(registration.module)
-        swaps = _Swaps(home)
+        swaps = Swaps(home)
         self._swap_operand(registration, swaps)
         if isinstance(kernel, cst.Lambda) and old is not None:
             swaps.nodes[old] = kernel
         else:
             given = registration.arguments
             argument = next((given[k] for k in _FUNCTIONS if k in given), None)
-            argument = argument if argument is not None else _curried(registration)
-            if not isinstance(argument, ast.Name) or argument.id == "_":
-                raise RefusalError(
-                    statement,
-                    "the kernel is not registered by its plain name",
-                    "register it by its name, or with a decorator",
-                    registration.module,
-                )
-            if registration.module is not (registration.function_module or registration.module):
-                raise RefusalError(
-                    statement,
-                    "its kernel is defined in another module",
-                    "register it where it is defined",
-                    registration.module,
-                )
-            name = cst.Name(str(kernel))
-            swaps.nodes[home.find(argument, cst.Name)] = name
+            argument = argument if argument is not None else curried_function(registration)
+            self._swap_kernel(registration, argument, str(kernel), swaps)
         try:
             node = home.find(statement, cst.SimpleStatementLine)
         except SyntaxMismatchError:
@@ -323,7 +309,50 @@ class KernelSplitter:
         target.behind.setdefault(home.key(statement), []).append(again)
         del syntax
 
-    def _swap_operand(self, registration: Registration, swaps: _Swaps) -> None:
+    def _swap_kernel(
+        self, registration: Registration, argument: ast.expr | None, name: str, swaps: Swaps
+    ) -> None:
+        """Let a registration name the out part of its kernel, imported where it was imported."""
+        syntax = swaps.syntax
+        old = getattr(registration.function, "name", "")
+        match argument:
+            case ast.Attribute(attr=attr, value=owner) if attr == old and self._is_home(
+                registration, owner
+            ):
+                node = syntax.find(argument, cst.Attribute)
+                swaps.nodes[node] = node.with_changes(attr=cst.Name(name))
+                return
+            case ast.Name(id=local):
+                if registration.function_module is registration.module and local == old:
+                    swaps.nodes[syntax.find(argument, cst.Name)] = cst.Name(name)
+                    return
+                target = self.context.project.resolve(registration.module, argument).certain
+                direct = target is not None and len(target.via) == 1
+                for alias in imports_of(registration.module, local):
+                    if alias.name != old or not direct:
+                        continue
+                    new = name if alias.asname is None else f"{alias.asname}_out"
+                    taken = self.context.project.bindings_in_scope(registration.module, argument)
+                    if new not in taken:
+                        edit = ImportEdit(name, None if alias.asname is None else new)
+                        imports = self.edits_of(registration.module).imports
+                        imports.setdefault(syntax.key(alias), []).append(edit)
+                        swaps.nodes[syntax.find(argument, cst.Name)] = cst.Name(new)
+                        return
+        raise RefusalError(
+            registration.statement,
+            "the kernel is not registered by a name that can be followed",
+            "register it by its name, or with a decorator",
+            registration.module,
+        )
+
+    def _is_home(self, registration: Registration, owner: ast.expr) -> bool:
+        """Whether an expression is the module that defines a registered function."""
+        target = self.context.project.resolve(registration.module, owner).certain
+        home = registration.function_module
+        return target is not None and target.is_module and target.module is home
+
+    def _swap_operand(self, registration: Registration, swaps: Swaps) -> None:
         """Let a registration say the new op."""
         operand = registration.operand
         syntax = swaps.syntax
@@ -352,61 +381,3 @@ class KernelSplitter:
         name = next(n for n in names if n not in taken)
         reserved.add(name)
         return name
-
-
-class _Swaps(cst.CSTTransformer):
-    """Replaces nodes of one file by others."""
-
-    def __init__(self, syntax: Syntax) -> None:
-        super().__init__()
-        self.syntax = syntax
-        self.nodes: dict[cst.CSTNode, cst.BaseExpression] = {}
-
-    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
-        """Put another node in the place of one."""
-        left = super().on_leave(original_node, updated_node)
-        return self.nodes.get(original_node, left)
-
-
-class _Renamer(cst.CSTTransformer):
-    """Gives one name of a function another."""
-
-    def __init__(self, old: str, new: str) -> None:
-        super().__init__()
-        self.old, self.new = old, new
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        """Rename a name."""
-        del original_node
-        renaming = updated_node.value == self.old
-        return updated_node.with_changes(value=self.new) if renaming else updated_node
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        """The keyword of an argument is a name of the function that is called."""
-        return updated_node.with_changes(keyword=original_node.keyword)
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        """The name of an attribute is its object's."""
-        return updated_node.with_changes(attr=original_node.attr)
-
-
-def _curried(registration: Registration) -> ast.expr | None:
-    """The function in ``op.register_kernel("cuda")(fn)``."""
-    match registration.statement:
-        case ast.Expr(value=ast.Call(func=func, args=[argument], keywords=[])):
-            if func is registration.call:
-                return argument
-    return None
-
-
-def _words(node: cst.BaseExpression) -> set[str]:
-    found: set[str] = set()
-
-    class _Names(cst.CSTVisitor):
-        def visit_Name(self, node: cst.Name) -> None:
-            found.add(node.value)
-
-    node.visit(_Names())
-    return found
