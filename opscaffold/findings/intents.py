@@ -25,6 +25,21 @@ class SplitMaybeOut:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitInplaceFlag:
+    """Split an op that a bool makes work in place into a functional and an in-place one.
+
+    ``flag`` is the parameter, ``argument`` what is written to and returned where it is ``when``.
+    """
+
+    op: str
+    flag: str
+    argument: str
+    when: bool
+    safe: bool = True
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SetMutates:
     """Declare that the op mutates ``names``, and nothing else."""
 
@@ -121,6 +136,7 @@ class KeepCallable:
 
 Intent = (
     SplitMaybeOut
+    | SplitInplaceFlag
     | SetMutates
     | AddTag
     | ReturnNothing

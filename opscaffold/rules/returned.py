@@ -12,6 +12,7 @@ from opscaffold.findings.intents import CloneReturn
 from opscaffold.findings.model import Finding, Position
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.declared import aliased_by_schema, maybe_outs, mutated_by, tags
+from opscaffold.rules.flags import flagged
 from opscaffold.rules.kernels import Kernel, is_checked, kernels_of
 from opscaffold.source.model import Form
 
@@ -48,11 +49,11 @@ class Shared:
 
 
 def shared_arguments(facts: OpFacts) -> list[Shared]:
-    """What untagged kernels return of their arguments; each buffer of a maybe-out is left out."""
+    """What untagged kernels return of their arguments, but where a buffer or flag decides it."""
     known = tags(facts)
     if known is None or known or aliased_by_schema(facts):
         return []
-    apart = maybe_outs(facts)
+    apart = maybe_outs(facts) | flagged(facts)
     declared = mutated_by(facts) or frozenset()
     found: list[Shared] = []
     for kernel in kernels_of(facts):

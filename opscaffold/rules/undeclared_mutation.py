@@ -13,18 +13,19 @@ from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.declared import maybe_outs, mutated_by, names_no_tensor, tag_problem
 from opscaffold.rules.evidence import declaration, places_of
+from opscaffold.rules.flags import flagged
 from opscaffold.rules.kernels import Kernel, kernels_of
 from opscaffold.rules.proven import mutates_intent, written
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
-    """Report each argument that a kernel writes to without a word; maybe-outs are left out."""
+    """Report each argument that is written to without a word; maybe-outs and flags are left out."""
     declared = mutated_by(facts)
     if declared is None or any(tag_problem(facts, tag) for tag in Tag):
         return
     if names_no_tensor(facts):
         return
-    seen = set(declared | maybe_outs(facts))
+    seen = set(declared | maybe_outs(facts) | flagged(facts))
     for kernel in kernels_of(facts):
         for own, mutation in kernel.effects.mutations.items():
             name = kernel.declared.get(own, own)
