@@ -12,6 +12,7 @@ import typer
 
 from opscaffold.cli.outcome import Format, Report, write_report
 from opscaffold.cli.streams import read_stdin
+from opscaffold.cli.targets import refuse_no_baseline, refuse_source
 
 if TYPE_CHECKING:
     from opscaffold.rules.baseline import Baseline
@@ -50,7 +51,7 @@ def check(
     ] = Format.TEXT,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write there, not to the terminal."),
+        typer.Option("--output", "-o", metavar="FILE", help="Write there, not to stdout (-)."),
     ] = None,
     list_ops: Annotated[
         bool, typer.Option("--list-ops", help="List the ops and check nothing: text or json.")
@@ -105,6 +106,7 @@ def check(
     Exit codes: 0 nothing found (or notes only), 1 findings, 2 wrong usage or configuration.
     """
     from opscaffold.errors import UserError
+    from opscaffold.fs.paths import real_path
     from opscaffold.rules.check import check_project
     from opscaffold.rules.selection import chosen_for
 
@@ -112,6 +114,12 @@ def check(
         raise UserError("--write-baseline needs --baseline FILE: where to write")
     if write_baseline and diff_base is not None:
         raise UserError("--write-baseline takes all findings, --diff-base some: choose one")
+    if write_baseline and (output is not None or list_ops):
+        raise UserError("--write-baseline writes to --baseline FILE, and reports nothing else")
+    if baseline is not None and str(baseline) == STDIN:
+        raise UserError("--baseline takes a file, not -")
+    if output is not None and str(output) == STDIN:
+        output = None
     if list_ops and output_format not in (Format.TEXT, Format.JSON):
         raise UserError(f"--list-ops knows the formats text and json, not {output_format.value}")
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -123,8 +131,15 @@ def check(
         raise UserError("--diff-base compares files, and stdin is none")
     codes = chosen_for(reading.config, listed(select), listed(ignore) or ())
     project = reading.project()
+    if output is not None:
+        refuse_source(output, "--output", project, reading.config)
+        if baseline is not None and real_path(output) == real_path(baseline):
+            raise UserError(f"--output: {output} is the baseline, and would be overwritten")
     if list_ops:
         return _list_ops(project, output_format, output)
+    if write_baseline and baseline is not None:
+        refuse_source(baseline, "--baseline", project, reading.config)
+        refuse_no_baseline(baseline)
     report = Report(project, check_project(project, reading.config, codes))
 
     def check_before(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +125,19 @@ class _Reader:
                     config[field] = self._registrars(value)
                 case _:
                     config[field] = self._strings((key,), value)
-        places = {key: self._where((key,)) for key in values}
-        return Config(**config, file=self._path, places=places)
+        return Config(**config, file=self._path, places=dict(self._places((), values)))
+
+    def _places(self, path: lines.Path, value: Any) -> Iterator[tuple[lines.Path, str]]:
+        """Where each key and element stands."""
+        if path:
+            yield path, self._where(path)
+        parts: Iterable[tuple[str | int, Any]] = ()
+        if isinstance(value, Mapping):
+            parts = value.items()
+        elif isinstance(value, list):
+            parts = enumerate(value)
+        for part, inner in parts:
+            yield from self._places((*path, part), inner)
 
     def _per_file(self, value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
         key = "per-file-ignores"

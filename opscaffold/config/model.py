@@ -40,7 +40,8 @@ class Config:
     """The configuration of a project; without a file, what holds then.
 
     ``select`` None means every rule. ``per_file_ignores`` pairs git-ignore patterns with what
-    is ignored in the files they match. ``places`` tells where in ``file`` each key stands.
+    is ignored in the files they match. ``places`` tells where in ``file`` each key and element
+    stands, by the keys and numbers that lead to it.
     """
 
     select: tuple[str, ...] | None = None
@@ -52,12 +53,14 @@ class Config:
     out_naming: str = "flat"
     registrars: tuple[Registrar, ...] = ()
     file: Path | None = None
-    places: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
+    places: Mapping[tuple[str | int, ...], str] = field(
+        default_factory=dict, hash=False, compare=False
+    )
 
     def excluded(self, given: list[str] | None) -> tuple[str, ...]:
         """Return the patterns of files to leave out; those ``given`` replace ``exclude``."""
         return (*(self.exclude if given is None else given), *self.extend_exclude)
 
-    def place(self, key: str) -> str:
-        """Return ``file:line`` of a key, for messages; empty where no file says it."""
-        return self.places.get(key, "")
+    def place(self, *path: str | int) -> str:
+        """Return ``file:line`` of a key or element, for messages; empty where no file says it."""
+        return self.places.get(path, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from opscaffold.config.model import Config
@@ -15,6 +15,8 @@ from opscaffold.rules.notices import NOTICES, Notice
 
 Reported = Rule | Notice
 """Anything that has a code."""
+
+Origin = str | Callable[[int], str]
 
 ALL = "ALL"
 _PREFIX = re.compile(r"[A-Za-z]+\d*\Z")
@@ -28,12 +30,13 @@ class UnknownSelectorError(UserError):
 class Layer:
     """What one source chooses: ``select`` starts anew, None leaves what was chosen before.
 
-    ``origin`` is what the source calls them, for messages: ``--select``, ``--ignore``.
+    ``origin`` is what the source calls them, for messages: ``--select``, ``--ignore``. It may
+    tell each word by its number.
     """
 
     select: tuple[str, ...] | None
     ignore: tuple[str, ...]
-    origin: tuple[str, str]
+    origin: tuple[Origin, Origin]
 
 
 def everything() -> tuple[Reported, ...]:
@@ -74,9 +77,10 @@ def chosen(layers: Iterable[Layer]) -> frozenset[str]:
             (layer.select or (), True, layer.origin[0]),
             (layer.ignore, False, layer.origin[1]),
         ):
-            for selector in selectors:
+            for number, selector in enumerate(selectors):
                 rank = _closeness(selector)
-                for reported in _find(selector, origin):
+                shown = origin if isinstance(origin, str) else origin(number)
+                for reported in _find(selector, shown):
                     if rank >= verdicts.get(reported.code, (-1, True))[0]:
                         verdicts[reported.code] = (rank, holds)
         codes = (codes | {c for c, (_, holds) in verdicts.items() if holds}) - {
@@ -88,13 +92,21 @@ def chosen(layers: Iterable[Layer]) -> frozenset[str]:
 def chosen_for(
     config: Config, select: Sequence[str] | None, ignore: Sequence[str]
 ) -> frozenset[str]:
-    """Return the codes that hold for a configuration and what the command line adds to it."""
+    """Return the codes that hold for a configuration and what the command line adds to it.
+
+    Raises UnknownSelectorError, UserError for a ``select`` that is given and names no rule.
+    """
+    if select is not None and not select:
+        raise UserError("--select names no rule; ALL stands for every one")
     return chosen(
         (
             Layer(
                 config.select,
                 config.ignore,
-                (_place(config, "select"), _place(config, "ignore")),
+                (
+                    lambda number: _place(config, "select", number),
+                    lambda number: _place(config, "ignore", number),
+                ),
             ),
             Layer(
                 tuple(select) if select is not None else None,
@@ -107,15 +119,22 @@ def chosen_for(
 
 def ignored_per_file(config: Config) -> tuple[tuple[str, frozenset[str]], ...]:
     """Return the git-ignore patterns of the configuration with the codes ignored there."""
-    origin = _place(config, "per-file-ignores")
+    key = "per-file-ignores"
     return tuple(
-        (glob, frozenset(r.code for s in selectors for r in _find(s, origin)))
+        (
+            glob,
+            frozenset(
+                reported.code
+                for number, selector in enumerate(selectors)
+                for reported in _find(selector, _place(config, key, glob, number))
+            ),
+        )
         for glob, selectors in config.per_file_ignores
     )
 
 
-def _place(config: Config, key: str) -> str:
-    place = config.place(key)
+def _place(config: Config, key: str, *path: str | int) -> str:
+    place = config.place(key, *path)
     return f"{place}: {key}" if place else key
 
 
