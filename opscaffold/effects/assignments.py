@@ -103,6 +103,10 @@ class Assignments(Calls):
         match node.target:
             case ast.Name() as name:
                 current = self.lookup(name, env)
+                if current.items is not None and value.items is not None and not current.keys:
+                    joined = current.items + value.items
+                    env.names[name.id] = Value(False, items=joined, container=current.container)
+                    return
                 if current.container or current.items is not None or value.items is not None:
                     self.store(name, current, [value], node, env, more=True)
                     return
@@ -124,6 +128,9 @@ class Assignments(Calls):
                     if known is not None:
                         self.emit(Effect.UPDATE, known, node, env)
                         return
+                    if owner.container and len(owner.roots) > 1:
+                        # Which of the elements that is cannot be told.
+                        owner = replace(owner, refs=owner.guessed(), items=None)
                 if isinstance(node.target, ast.Subscript) and _is_key(node.target.slice):
                     owner = replace(owner, refs=owner.guessed(), items=None)
                 self.emit(Effect.UPDATE, owner, node, env)

@@ -340,7 +340,7 @@ class Calls(ArrayCalls):
             self.read(values, node, env)
             return self.computed(node, values)
         if name == "next" and values:
-            return values[0].element()
+            return reduce(join, values[1:], values[0].element())
         if name in _CONTAINER_BUILTINS:
             if name in {"tuple", "list"} and len(values) == 1:
                 one = values[0]

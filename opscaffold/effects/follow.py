@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from opscaffold.effects.assignments import Assignments
@@ -14,6 +15,7 @@ from opscaffold.effects.helpers import (
     decoration,
     defaults_of,
     lets_through,
+    own_names,
     plain_calls,
     statements_of,
 )
@@ -290,6 +292,8 @@ class Follower(Assignments):
             self.trace.asked.setdefault(term, set()).update(places)
         result: Value | None = None
         end: Env | None = None
+        if function in self.inner:
+            self.take_back(function, bound, inner.exits, env)
         for value, left in inner.exits:
             result = value if result is None else join(result, value)
             end = join_envs(end, left)
@@ -298,6 +302,20 @@ class Follower(Assignments):
         if result is None:
             return ANYTHING
         return as_kept(result, getattr(function, "name", "lambda")) if cached else result
+
+    def take_back(
+        self,
+        function: FunctionNode | ast.Lambda,
+        bound: Mapping[str, Value],
+        exits: list[tuple[Value, Env]],
+        env: Env,
+    ) -> None:
+        """Take over what an inner function made of the names around it."""
+        own = own_names(function) | bound.keys()
+        for name in env.names.keys() - own:
+            after = [left.names[name] for _, left in exits if name in left.names]
+            if after:
+                env.names[name] = reduce(join, after)
 
     def bind_arguments(self, node: ast.Call, made: Made, env: Env) -> dict[str, Value] | None:
         """The values of a function's parameters at a call, or None where that is not plain."""

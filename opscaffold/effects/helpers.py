@@ -68,6 +68,14 @@ def statements_of(function: FunctionNode | ast.Lambda) -> list[ast.stmt]:
     return function.body
 
 
+def own_names(function: FunctionNode | ast.Lambda) -> set[str]:
+    """The names that a function binds for itself, and not for the function around it."""
+    nodes = list(ast.walk(function))
+    shared = {n for s in nodes if isinstance(s, ast.Nonlocal | ast.Global) for n in s.names}
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored - shared
+
+
 def plain_calls(loop: ast.For | ast.AsyncFor | ast.While) -> frozenset[ast.AST]:
     """The calls that stand as statements of a loop that every round runs as a whole."""
     if any(isinstance(n, ast.Break | ast.Continue | ast.Return) for n in ast.walk(loop)):

@@ -160,7 +160,7 @@ def _overlaps(trace: Trace, function: ast.AST) -> Iterable[Overlap]:
                 # Where either is one of many, the two may well be chosen apart.
                 if min(len(left), len(right)) == 1:
                     sure = len(left) == len(right) == 1
-                    met += [(a, b, sure) for a in left for b in right if a.root == b.root]
+                    met += [(a, b, sure) for a in left for b in right if _may_meet(a, b)]
         if met:
             always = any(sure and not (a.perhaps or b.perhaps) for a, b, sure in met)
             yield Overlap(
@@ -168,6 +168,11 @@ def _overlaps(trace: Trace, function: ast.AST) -> Iterable[Overlap]:
                 Answer.ALWAYS if always else Answer.SOMETIMES,
                 any(a.exact and b.exact for a, b, _ in met),
             )
+
+
+def _may_meet(one: Ref, other: Ref) -> bool:
+    """Whether two parts may stand on one memory: of two dtypes, at most one is no copy."""
+    return one.root == other.root and (one.dtype == other.dtype or not (one.dtype and other.dtype))
 
 
 def _allocated(value: Value, trace: Trace) -> list[Ref]:

@@ -92,6 +92,9 @@ def reported(body: str, returns: str, directory: Path) -> list[str]:
         "def inner(t):\n    t.add_(1)\nrun = inner\nrun(x)",
         "Tools.double(x)",
         "cast(Tensor, x).add_(1)",
+        "first = next(iter([]), x)\nfirst.add_(1)",
+        "def swap():\n    nonlocal y\n    y = x\nswap()\ny.add_(1)",
+        "held = [y + 1]\ndef swap():\n    held[0] = x\nswap()\nheld[0].add_(1)",
     ],
 )
 def test_argument_that_is_written_to(body: str, tmp_path: Path) -> None:
@@ -117,6 +120,9 @@ def test_argument_that_is_written_to(body: str, tmp_path: Path) -> None:
         "g = lambda t: t + 1\ng(x).add_(1)",
         "g = partial(write, value=3.0)\ng(x.clone())",
         "x, y = y.clone(), x\nx.add_(1)",
+        "held = {'a': x}\ndef renew():\n    held['a'] = x + 1\nrenew()\nheld['a'].add_(1)",
+        "def renew():\n    nonlocal x\n    x = x * 2\nrenew()\nx.add_(1)",
+        "def own():\n    y = x + 1\n    return y\nown().add_(1)",
     ],
 )
 def test_argument_that_is_left_alone(body: str, tmp_path: Path) -> None:
@@ -161,6 +167,10 @@ def test_what_is_returned(body: str, codes: list[str], tmp_path: Path) -> None:
     [
         ("z = torch.zeros(3)\nreturn [z] * 2", ["OPS204"]),
         ("return [torch.zeros(3)] * 2", ["OPS204"]),
+        ("z = x + 1\nr = [z]\nr += [z]\nreturn r", ["OPS204"]),
+        ("z = x + 1\nr = [z]\nr += [z * 2]\nreturn r", []),
+        ("z = x + 1\nreturn [z.float(), z.half()]", []),
+        ("z = x + 1\nreturn [z, z.half()]", ["OPS204"]),
         ("return [torch.zeros(3) for _ in xs]", []),
         ("a, b = torch.zeros(2, 4)\nreturn [a, b]", ["OPS204"]),
         ("a, b = torch.zeros(4).max(0)\nreturn [a, b]", []),
