@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from opscaffold.migrate.engine import Migration
+
+class OutName(str, enum.Enum):
+    """How a tagged out= op is named. An Enum, since older releases of typer know no Literal."""
+
+    FLAT = "flat"
+    OVERLOAD = "overload"
 
 
 def migrate(
@@ -18,8 +23,38 @@ def migrate(
     ] = None,
     *,
     write: Annotated[bool, typer.Option("--write", help="Write the changes to the files.")] = False,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive", "-i", help="Ask about each repair, and write those you accept."
+        ),
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Print no diff; exit 1 if anything would change.")
+    ] = False,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what would be done there, as JSON; no diff."),
+    ] = None,
+    apply: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Do exactly what this plan says, if no file of it has changed."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page for reviewers there, as HTML."),
+    ] = None,
+    tests: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write tests there for every op that is repaired."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --tests, replace tests that were edited.")
+    ] = False,
+    backup: Annotated[
+        bool, typer.Option("--backup", help="Keep each changed file beside it, as NAME.orig.")
     ] = False,
     allow_dirty: Annotated[
         bool,
@@ -41,6 +76,21 @@ def migrate(
         bool,
         typer.Option("--unsafe", help="Also make repairs whose effect callers could see."),
     ] = False,
+    target_torch: Annotated[
+        str | None,
+        typer.Option(metavar="RELEASE", help="Oldest torch that what is written must work with."),
+    ] = None,
+    out_naming: Annotated[
+        OutName | None,
+        typer.Option(metavar="STYLE", help="flat (op_out) or overload (op.out), where safe."),
+    ] = None,
+    compat: Annotated[
+        bool,
+        typer.Option("--compat", help="Keep a function under the old name that takes both forms."),
+    ] = False,
+    deprecate: Annotated[
+        bool, typer.Option("--deprecate", help="With --compat, let that function warn.")
+    ] = False,
     root: Annotated[
         Path | None,
         typer.Option(help="Where call sites are searched; default: the project of PATHS."),
@@ -52,6 +102,9 @@ def migrate(
             "configuration. May be repeated."
         ),
     ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say only what needs a person.")
+    ] = False,
 ) -> int:
     """Repair ops that break their contract, with all their call sites.
 
@@ -61,80 +114,67 @@ def migrate(
     Exit codes: 0 done, 1 breaches remain (or, with --check, something would change), 2 usage.
     """
     from opscaffold.cli.check import listed
-    from opscaffold.config.load import load_config
+    from opscaffold.cli.migrate_run import Run
     from opscaffold.errors import UserError
-    from opscaffold.fs.atomic import write_all
-    from opscaffold.migrate.engine import Request
-    from opscaffold.migrate.engine import migrate as plan
-    from opscaffold.migrate.plan import Options
-    from opscaffold.report.diff import unified_diff, write_diff
-    from opscaffold.rules.selection import chosen_for
-    from opscaffold.source.files import find_root
 
-    if write and check:
-        raise UserError("--write and --check exclude each other: choose one")
-    chosen = paths or [Path()]
-    for path in [*chosen, *([root] if root else [])]:
-        if not path.exists():
-            raise UserError(f"{path}: there is no such file or directory")
-    root = (root if root is not None else find_root(chosen)).resolve()
-    for path in chosen:
-        if not path.resolve().is_relative_to(root):
-            raise UserError(f"{path} lies outside the root {root}: choose another --root")
-    config = load_config(root)
-    request = Request(
-        config=config,
-        options=Options(unsafe=unsafe),
-        codes=chosen_for(config, listed(select), listed(ignore) or ()),
-        only=frozenset(only or ()),
-        exclude=config.excluded(exclude),
+    _refuse_together(
+        {"--write": write, "--interactive": interactive, "--check": check, "--apply": bool(apply)}
     )
-    result = plan(chosen, request, root=root)
-    if write:
-        _refuse_dirty(result, allow_dirty=allow_dirty)
-        write_all(dict(result.changes))
-    elif not check:
-        write_diff(unified_diff(dict(result.changes), result.root))
-    _summarise(result, written=write)
-    remaining = any(f.severity.value != "info" for f in (*result.findings, *result.notes))
-    return 1 if remaining or (check and bool(result.changes)) else 0
+    _refuse_together({"--write": write, "--plan": bool(plan), "--apply": bool(apply)})
+    for needs, given, needed, there in (
+        ("--force", force, "--tests", bool(tests)),
+        ("--deprecate", deprecate, "--compat", compat),
+        ("--backup", backup, "--write, --interactive or --apply", write or interactive or apply),
+    ):
+        if given and not there:
+            raise UserError(f"{needs} goes with {needed}")
+    if root is not None and not root.is_dir():
+        known = "is no directory" if root.exists() else "there is no such file or directory"
+        raise UserError(f"--root: {root}: {known}")
+    if apply is not None:
+        from opscaffold.cli.migrate_apply import apply as apply_plan
+
+        asked = {
+            "PATHS": paths,
+            "--only": only,
+            "--select": select,
+            "--ignore": ignore,
+            "--unsafe": unsafe,
+            "--target-torch": target_torch,
+            "--out-naming": out_naming,
+            "--compat": compat,
+            "--exclude": exclude,
+            "--tests": tests,
+            "--report": report,
+        }
+        wrong = [name for name, value in asked.items() if value]
+        if wrong:
+            raise UserError(f"{wrong[0]} says what to plan, and --apply plans nothing anew")
+        return apply_plan(apply, root, allow_dirty=allow_dirty, backup=backup, quiet=quiet)
+    run = Run(
+        paths or [Path()],
+        root,
+        select=listed(select),
+        ignore=listed(ignore) or (),
+        only=only or (),
+        exclude=exclude,
+    )
+    run.write, run.interactive, run.check = write, interactive, check
+    run.plan_path, run.report_path, run.tests_path, run.force = plan, report, tests, force
+    run.backup, run.allow_dirty, run.quiet = backup, allow_dirty, quiet
+    run.options(
+        unsafe=unsafe,
+        target_torch=target_torch,
+        out_naming=None if out_naming is None else out_naming.value,
+        compat=compat,
+        deprecate=deprecate,
+    )
+    return run.run()
 
 
-def _refuse_dirty(result: Migration, *, allow_dirty: bool) -> None:
+def _refuse_together(given: dict[str, bool]) -> None:
     from opscaffold.errors import UserError
-    from opscaffold.fs.git import dirty_files
 
-    if allow_dirty or not result.changes:
-        return
-    dirty = dirty_files(result.root)
-    if dirty:
-        raise UserError(
-            f"{dirty[0]} and {len(dirty) - 1} other files have uncommitted changes: commit or "
-            "stash them, or pass --allow-dirty"
-            if len(dirty) > 1
-            else f"{dirty[0]} has uncommitted changes: commit or stash them, or pass --allow-dirty"
-        )
-
-
-def _summarise(result: Migration, *, written: bool) -> None:
-    """Say what was found on stderr, so that stdout holds the diff and nothing else."""
-    from opscaffold.report.text import render_text
-
-    said = render_text([*result.findings, *result.notes], result.root)
-    if said:
-        typer.echo(said.rstrip("\n"), err=True)
-    for plan in result.plans:
-        sites = "1 call site" if plan.calls == 1 else f"{plan.calls} call sites"
-        typer.echo(f"{plan.op}: {'' if written else 'would be '}{plan.does} ({sites})", err=True)
-    files = "1 file" if len(result.changes) == 1 else f"{len(result.changes)} files"
-    verb = "changed" if written else "would change"
-    left = {f.op for f in result.findings if f.op and f.severity.value != "info"}
-    repaired = len({plan.op for plan in result.plans})
-    counts = f"{repaired} {verb} in {files}, {len(left)} left as they are"
-    typer.echo(f"{result.ops} ops read, {counts}", err=True)
-    if written and result.changes:
-        typer.echo(
-            "Compiled code that torch has cached still follows the old contracts: clear it with\n"
-            '  rm -rf "${TORCHINDUCTOR_CACHE_DIR:-/tmp/torchinductor_$USER}"',
-            err=True,
-        )
+    both = [name for name, there in given.items() if there]
+    if len(both) > 1:
+        raise UserError(f"{both[0]} and {both[1]} exclude each other: choose one")

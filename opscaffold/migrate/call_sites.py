@@ -52,7 +52,7 @@ def call_sites(
     ``snippet`` is given where the module is prose. ``now`` is what its file holds in memory, and
     ``disk`` on the disk, where that is something else.
     """
-    keys = sorted({*edits.calls, *edits.voids})
+    keys = sorted({*edits.calls, *edits.voids, *edits.elements})
     if not keys:
         return ()
     host = module.path if snippet is None else snippet.host
@@ -66,6 +66,7 @@ def call_sites(
         own = spots
         if key in alone:
             single = FileEdits(calls=_of(edits.calls, key), voids=_of(edits.voids, key))
+            single.elements = edits.elements & {key}
             own = _Spots(module.source.text, rewrite(syntax, single))
         line, before, after = own.texts(key)
         number = line if snippet is None else snippet.line_in_host(line)

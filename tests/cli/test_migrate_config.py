@@ -45,7 +45,7 @@ def test_a_wrong_configuration_stops_it(project: Path, capsys: pytest.CaptureFix
     assert "opscaffold.toml:1: unknown key 'exclud'" in capsys.readouterr().err
 
 
-def test_ops_of_described_helpers_are_reported_and_not_rewritten(
+def test_ops_of_described_helpers_are_split_through_the_helper(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     body = BREACH[BREACH.index("def double") : BREACH.index("@double")]
@@ -59,8 +59,10 @@ def test_ops_of_described_helpers_are_reported_and_not_rewritten(
         'mutates_args = "mutates"\n',
         "utf-8",
     )
-    assert main(["migrate"]) == 1
+    assert main(["migrate", "--write"]) == 0
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert "OPS101" in shown.err
-    assert "helper" in shown.err
+    assert "split into demo::double and demo::double_out" in shown.err
+    after = (project / "ops.py").read_text("utf-8")
+    assert '@op("demo::double", mutates=[])' in after
+    assert '@op("demo::double_out", mutates=["out"])' in after
