@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from opscaffold.effects.buffers import Argument, use_of_buffer
+from opscaffold.effects.buffers import Argument, BufferUse, use_of_buffer
 from opscaffold.effects.fake_kinds import FakeKinds
 from opscaffold.effects.trace import FunctionNode
 from opscaffold.migrate.bindings import Syntaxes
@@ -49,24 +49,39 @@ class FakeEditor:
             Argument(own, a.tensor, a.optional, a.is_list)
             for own, a in zip(_names(function), self.arguments, strict=True)
         ]
-        use = use_of_buffer(function, renamed, name, ProjectNames(self.project, module))
+        use = self.use_of(function, renamed, name, ProjectNames(self.project, module))
         refuse_lost_effects(use, use.omitted, use.given)
         syntax = self.syntaxes.of(module)
         target = edits.setdefault(module, FileEdits())
         if isinstance(function, ast.Lambda):
             node = syntax.find(function, cst.Lambda)
-            body = specialised(syntax, node.body, use.omitted, use.given)
+            body = self.settled(specialised(syntax, node.body, use.omitted, use.given), name)
             new = node.with_changes(body=body, params=without_parameter(node.params, name))
             if name in code_words(code_of(new.body)):
                 raise self._refusal(registration, f"its fake kernel needs `{name}`")
             target.lambdas[syntax.key(function)] = new
             return
         definition = syntax.find(function, cst.FunctionDef)
-        body = specialised(syntax, definition.body, use.omitted, use.given)
+        body = self.settled(specialised(syntax, definition.body, use.omitted, use.given), name)
         half = definition.with_changes(body=body)
         half = half.with_changes(params=without_parameter(half.params, name))
         refuse_early_use(half, name, function)
         target.statements[syntax.key(function)] = [half]
+
+    def use_of(
+        self,
+        function: FunctionNode | ast.Lambda,
+        arguments: list[Argument],
+        name: str,
+        names: ProjectNames,
+    ) -> BufferUse:
+        """How a fake kernel treats the buffer."""
+        return use_of_buffer(function, arguments, name, names)
+
+    def settled(self, body: cst.CSTNode, name: str) -> cst.CSTNode:
+        """A body with what is known of the buffer beside the outcome of tests."""
+        del name
+        return body
 
     def _buffer_in(self, function: FunctionNode | ast.Lambda) -> str | None:
         """The fake's own name for the buffer; None where it takes no such parameter."""

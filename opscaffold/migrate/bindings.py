@@ -19,14 +19,24 @@ class Bindings:
     """Names for one new op across a project; collects the edits that make them available."""
 
     def __init__(
-        self, project: Project, op: Op, function: str, qualname: str, syntaxes: Syntaxes
+        self,
+        project: Project,
+        op: Op,
+        function: str,
+        qualname: str,
+        syntaxes: Syntaxes,
+        ending: str = "_out",
     ) -> None:
-        """``function`` is the new op's name in the defining module, ``qualname`` its own."""
+        """``function`` is the new op's name in the defining module, ``qualname`` its own.
+
+        ``ending`` goes behind other names that the old op has, for the new one.
+        """
         self.project = project
         self.op = op
         self.function = function
         self.qualname = qualname
         self.syntaxes = syntaxes
+        self.ending = ending
         self.edits: dict[Path, FileEdits] = {}
 
     def edits_for(self, module: Module) -> FileEdits:
@@ -73,7 +83,7 @@ class Bindings:
             if isinstance(n, ast.Name) and n.id == node.id and not isinstance(n.ctx, ast.Load)
         ]
         values = {id(r.node): r for r in self.project.references(self.op) if r.module is module}
-        new = f"{node.id}_out"
+        new = f"{node.id}{self.ending}"
         if new in self.project.bindings_in_scope(module, node):
             raise refusal
         lines: dict[ast.Assign, str] = {}
@@ -137,7 +147,7 @@ class Bindings:
         elif alias.asname == alias.name:
             local = asname = name
         else:
-            local = asname = f"{alias.asname}_out"
+            local = asname = f"{alias.asname}{self.ending}"
         taken = self.project.bindings_in_scope(binding.module, binding.statement)
         if local in taken:
             raise RefusalError(

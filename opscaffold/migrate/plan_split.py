@@ -23,7 +23,7 @@ from opscaffold.migrate.definition import (
     others_of,
     torch_tag,
 )
-from opscaffold.migrate.delegates import delegates
+from opscaffold.migrate.delegates import Decorate, delegates
 from opscaffold.migrate.derive_fake import UnderivableError
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.forms import DefinitionForm, KernelSite, Place, read_form
@@ -33,9 +33,9 @@ from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.registering import Target, registering
 from opscaffold.migrate.sequences import append
 from opscaffold.migrate.signature import place_of_buffer
-from opscaffold.migrate.split import Cut, Half, split
+from opscaffold.migrate.split import Cut, Half, Halves, split
 from opscaffold.migrate.split_names import Namer, SplitNames
-from opscaffold.migrate.syntax import code_of
+from opscaffold.migrate.syntax import Syntax, code_of
 from opscaffold.rules import missing_fake, unsafe_out_overload
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import signature_of
@@ -54,19 +54,24 @@ def plan_split(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:
     intent = findings[0].intent
     if not isinstance(intent, SplitMaybeOut):
         raise TypeError("this finding intends another repair")
-    planner = _SplitPlanner(context, op, intent)
+    planner = SplitPlanner(context, op, intent.buffer)
     try:
         return planner.plan()
     except RefusalError as refusal:
         raise RefusedError([*planner.reasons, refusal]) from None
 
 
-class _SplitPlanner:
-    def __init__(self, context: Context, op: Op, intent: SplitMaybeOut) -> None:
+class SplitPlanner:
+    """Plans the split of one op by ``buffer``, a parameter that the functional half loses."""
+
+    ending = "_out"
+    """What stands behind a name for the half that is not functional."""
+
+    def __init__(self, context: Context, op: Op, buffer: str) -> None:
         self.context = context
         self.project, self.syntaxes = context.project, context.syntaxes
         self.op = op
-        self.buffer = intent.buffer
+        self.buffer = buffer
         self.module = op.definition.module
         self.facts = OpFacts(context.project, op)
         self.namer = Namer(context, op)
@@ -75,6 +80,7 @@ class _SplitPlanner:
         self.edits: dict[Module, FileEdits] = {}
 
     def plan(self) -> OpPlan:
+        """Plan the whole. Raises RefusalError or RefusedError."""
         form = read_form(self.project, self.op)
         check_definition(self.project, self.op, form, self.buffer)
         others = others_of(self.facts, self.buffer)
@@ -152,7 +158,7 @@ class _SplitPlanner:
         variable = form.variable == function.name
         decorated = variable and bool(kernel.decorators)
         plain = function.name if function.name != "_" else self.op.name
-        out_name = "_" if function.name == "_" else f"{function.name}_out"
+        out_name = "_" if function.name == "_" else f"{function.name}{self.ending}"
         if not decorated and out_name != "_":
             out_name = self.namer.free(function, out_name)
         cut = Cut(
@@ -177,7 +183,7 @@ class _SplitPlanner:
             del node
             return half
 
-        halves = split(syntax, function, cut, decorate)
+        halves = self.halve(syntax, function, cut, decorate)
         statements: list[cst.BaseStatement] = halves.statements()
         fake = None
         if derive and function is form.main:
@@ -185,7 +191,7 @@ class _SplitPlanner:
         fresh_name = ""
         if self.namer.is_used_elsewhere(form, function):
             fresh_name = self.namer.free(function, f"{function.name}_fresh")
-            statements = delegates(syntax, function, cut, fresh_name, decorate)
+            statements = self.stand_ins(syntax, function, cut, fresh_name, decorate)
         places = [p for p in form.statements if _registers(p, form, function)]
         attach: cst.BaseStatement | None = None
         defining = self.op.definition.statement
@@ -202,11 +208,7 @@ class _SplitPlanner:
 
     def split_twin(self, function: ast.FunctionDef, given: Target) -> None:
         """Split the plain function that stands for the op where it is not registered."""
-        names = ProjectNames(self.project, self.module)
-        use = use_of_buffer(function, self.facts.arguments, self.buffer, names)
-        obstacle = obstacle_to_split(function, use, {self.buffer: use}, self.declared)
-        if obstacle is not None:
-            raise RefusalError(obstacle.node, obstacle.reason, obstacle.remedy)
+        use = self.use_of_twin(function)
         if function.decorator_list:
             raise RefusalError(
                 function.decorator_list[0],
@@ -214,10 +216,31 @@ class _SplitPlanner:
                 "split both branches by hand",
             )
         kernel = self.namer.free(function, f"_{function.name.lstrip('_')}_kernel")
-        cut = Cut(use, given.index, f"{function.name}_out", kernel)
+        cut = Cut(use, given.index, f"{function.name}{self.ending}", kernel)
         syntax = self.syntaxes.of(self.module)
-        halves = split(syntax, function, cut, lambda _, half, __: half)
+        halves = self.halve(syntax, function, cut, lambda _, half, __: half)
         self.file_edits().statements[syntax.key(function)] = halves.statements()
+
+    def use_of_twin(self, function: ast.FunctionDef) -> BufferUse:
+        """How such a function treats the buffer. Raises RefusalError as ``use_of`` does."""
+        names = ProjectNames(self.project, self.module)
+        use = use_of_buffer(function, self.facts.arguments, self.buffer, names)
+        obstacle = obstacle_to_split(function, use, {self.buffer: use}, self.declared)
+        if obstacle is not None:
+            raise RefusalError(obstacle.node, obstacle.reason, obstacle.remedy)
+        return use
+
+    def halve(
+        self, syntax: Syntax, function: ast.FunctionDef, cut: Cut, decorate: Decorate
+    ) -> Halves:
+        """The halves of one function."""
+        return split(syntax, function, cut, decorate)
+
+    def stand_ins(
+        self, syntax: Syntax, function: ast.FunctionDef, cut: Cut, fresh: str, decorate: Decorate
+    ) -> list[cst.BaseStatement]:
+        """A kernel that other code calls, and the halves that call it."""
+        return delegates(syntax, function, cut, fresh, decorate)
 
     def file_edits(self) -> FileEdits:
         """The edits of the module that defines the op."""
@@ -248,7 +271,7 @@ class _SplitPlanner:
         )
         second = second.with_changes(leading_lines=(), trailing_whitespace=cst.TrailingWhitespace())
         if variable is not None and isinstance(second.body[0], cst.Assign):
-            name = cst.AssignTarget(cst.Name(f"{variable}_out"))
+            name = cst.AssignTarget(cst.Name(f"{variable}{self.ending}"))
             second = second.with_changes(body=[second.body[0].with_changes(targets=[name])])
         self.file_edits().statements[syntax.key(place.node)] = [first, second, *more]
 

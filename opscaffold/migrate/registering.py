@@ -11,6 +11,7 @@ import libcst as cst
 
 from opscaffold.contract.derive import DerivationError, out_of, with_buffer_at
 from opscaffold.contract.grammar import SchemaError, format_schema, parse_schema
+from opscaffold.contract.model import OpContract
 from opscaffold.contract.pytypes import strip_alias
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.sequences import append, remove_at
@@ -45,7 +46,7 @@ class Target:
     ``suffix`` goes behind the op's name. ``buffer`` is the buffer it takes (empty: none),
     ``index`` its positional place (None: keyword-only). ``mutates`` are all the names it mutates.
     ``tag`` is the expression of the tag, ``kernel`` the name of the function, each empty where
-    it stays.
+    it stays. ``schema`` makes the half's schema of the old one, where it is no maybe-out's.
     """
 
     mutates: tuple[str, ...]
@@ -55,6 +56,7 @@ class Target:
     index: int | None = None
     tag: str = ""
     kernel: str = ""
+    schema: Callable[[OpContract], OpContract] | None = None
 
 
 def registering(
@@ -235,6 +237,9 @@ def schema_for(text: str, target: Target) -> str:
     head = text.partition("(")[0].strip()
     try:
         old = parse_schema(text)
+        if target.schema is not None:
+            fresh = target.schema(replace(old, name="op"))
+            return _headed(head, target, fresh)
         fresh = replace(
             old,
             name="op",
@@ -248,8 +253,12 @@ def schema_for(text: str, target: Target) -> str:
     except (SchemaError, DerivationError) as error:
         reason = f"its schema cannot be split: {error}"
         raise RefusalError(None, reason, "split it by hand") from None
+    return _headed(head, target, fresh)
+
+
+def _headed(head: str, target: Target, contract: OpContract) -> str:
     name = f"{head}{target.suffix}" if head else ""
-    return f"{name}({format_schema(fresh).partition('(')[2]}"
+    return f"{name}({format_schema(contract).partition('(')[2]}"
 
 
 def _schema(value: cst.BaseExpression, parts: Parts, target: Target) -> cst.BaseExpression:

@@ -36,6 +36,9 @@ Snippets = Mapping[Path, Snippet]
 class Sites:
     """Plans the references to one op."""
 
+    old = "with the buffer"
+    """How a call that would have to change is made."""
+
     def __init__(
         self, project: Project, bindings: Bindings, signature: Signature, snippets: Snippets
     ) -> None:
@@ -111,14 +114,14 @@ class Sites:
         """A reference that is no plain call: it must not be able to pass the buffer on."""
         module, node = reference.module, reference.node
         if not isinstance(node, ast.expr):
-            raise _escape(reference)
+            raise self._escape(reference)
         expr: ast.expr = node
         parent = module.parents[expr]
         while isinstance(parent, ast.Attribute) and parent.value is expr:
             if parent.attr in _HARMLESS_ATTRIBUTES:
                 return
             if parent.attr != "_opoverload" and parent.attr != "default":
-                raise _escape(reference)
+                raise self._escape(reference)
             expr, parent = parent, module.parents[parent]
         if isinstance(parent, ast.Call):
             if parent.func is expr:
@@ -128,7 +131,7 @@ class Sites:
                 return
         if reference.use is Use.VALUE and _is_harmless_value(module, parent, expr):
             return
-        raise _escape(reference)
+        raise self._escape(reference)
 
     def _unsure_call(self, reference: Reference, call: ast.Call) -> None:
         """A call that may be one of this op: right as it is, if it passes no buffer."""
@@ -182,6 +185,15 @@ class Sites:
             )
         return True
 
+    def _escape(self, reference: Reference) -> RefusalError:
+        why = f" ({reference.reason})" if reference.reason else ""
+        return RefusalError(
+            reference.node,
+            f"the op is used here as a value{why}: whoever receives it may call it {self.old}",
+            "call the op directly, or migrate this use by hand",
+            reference.module,
+        )
+
     def _literal(self, module: Module, expr: ast.expr | None) -> ast.expr | None:
         if isinstance(expr, ast.Name):
             target = self.project.resolve(module, expr).certain
@@ -220,13 +232,3 @@ def _is_harmless_value(module: Module, parent: ast.AST, expr: ast.expr) -> bool:
         case ast.Expr():
             return True
     return False
-
-
-def _escape(reference: Reference) -> RefusalError:
-    why = f" ({reference.reason})" if reference.reason else ""
-    return RefusalError(
-        reference.node,
-        f"the op is used here as a value{why}: whoever receives it may call it with the buffer",
-        "call the op directly, or migrate this use by hand",
-        reference.module,
-    )

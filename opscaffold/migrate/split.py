@@ -78,27 +78,29 @@ def split(
     half = Half.OUT if cut.index is None else Half.INTO
     refuse_lost_effects(use, use.omitted, use.given)
     refuse_lost_effects(use, use.given, use.omitted)
-    functional = _half(syntax, node, use.omitted, use.given)
+    functional = folded_half(syntax, node, use.omitted, use.given)
     functional = functional.with_changes(params=without_parameter(functional.params, buffer))
     refuse_early_use(functional, buffer, function)
     out = mutable_half(syntax, node, cut)
-    functional = _document(functional, lambda text: docstrings.without_entry(text, buffer))
+    functional = documented(functional, lambda text: docstrings.without_entry(text, buffer))
     sentence = _OUT_SENTENCE if half is Half.OUT else _INTO_SENTENCE
-    out = _document(out, lambda text: docstrings.with_entry(text, buffer, sentence))
+    out = documented(out, lambda text: docstrings.with_entry(text, buffer, sentence))
     functional = decorate(node, functional, None)
     out = decorate(node, out, half)
     hoisted = hoist(functional, out, cut.kernel_name, buffer)
     kernel = None
     if hoisted is not None:
         kernel, functional, out = hoisted
-    return _spaced(node, kernel, functional, out, 1 if function.col_offset else 2)
+    return spaced(node, kernel, functional, out, 1 if function.col_offset else 2)
 
 
 def mutable_half(syntax: Syntax, node: cst.FunctionDef, cut: Cut) -> cst.FunctionDef:
     """The half that is given the buffer, with the old decorators."""
     use = cut.use
     buffer = use.argument.name
-    out = _half(syntax, node, use.given, use.omitted).with_changes(name=cst.Name(cut.out_name))
+    out = folded_half(syntax, node, use.given, use.omitted).with_changes(
+        name=cst.Name(cut.out_name)
+    )
     if cut.index is None:
         return out.with_changes(params=with_keyword_out(out.params, buffer))
     out = returning_nothing(out)
@@ -172,7 +174,10 @@ def _is_harmless(node: ast.AST) -> bool:
     }  # fmt: skip
 
 
-def _half(syntax: Syntax, node: cst.FunctionDef, trace: Trace, other: Trace) -> cst.FunctionDef:
+def folded_half(
+    syntax: Syntax, node: cst.FunctionDef, trace: Trace, other: Trace
+) -> cst.FunctionDef:
+    """A function with the tests folded that come out as in ``trace``, and not in ``other``."""
     body = specialised(syntax, node.body, trace, other)
     half = node.with_changes(body=body)
     return _without_dead_flags(half)
@@ -222,7 +227,7 @@ def refuse_early_use(functional: cst.FunctionDef, buffer: str, function: ast.Fun
         )
 
 
-def _document(function: cst.FunctionDef, edit: Callable[[str], str]) -> cst.FunctionDef:
+def documented(function: cst.FunctionDef, edit: Callable[[str], str]) -> cst.FunctionDef:
     """Apply an edit to the text of the function's docstring, if it has one."""
     if not isinstance(function.body, cst.IndentedBlock):
         return function
@@ -236,7 +241,7 @@ def _document(function: cst.FunctionDef, edit: Callable[[str], str]) -> cst.Func
     return function
 
 
-def _spaced(
+def spaced(
     node: cst.FunctionDef,
     kernel: cst.FunctionDef | None,
     functional: cst.FunctionDef,
