@@ -60,6 +60,9 @@ def first_repair(findings: Sequence[Finding]) -> list[Finding]:
     """
     for kind in PLANNERS:
         chosen = [f for f in findings if isinstance(f.intent, kind)]
+        if kind is SetMutates:
+            # What is added and what is dropped are two steps, each of which may be held back.
+            chosen = [f for f in chosen if f.intent == chosen[0].intent]
         if chosen:
             return [f for f in chosen if f.intent is not None and f.intent.safe] or chosen
     return []

@@ -19,7 +19,7 @@ from opscaffold.rules.contracts import contract_of
 from opscaffold.rules.fakes import dispatch_key, has_fake, is_fake
 from opscaffold.rules.outputs import outputs_of
 from opscaffold.rules.uses import uses_of
-from opscaffold.source.model import Form, Module, Op, Role
+from opscaffold.source.model import Form, Module, Op, Registration, Role
 from opscaffold.source.project import Project
 
 # Kernels under these keys are made of torch ops, which have fakes of their own.
@@ -149,9 +149,20 @@ def _tracing(project: Project, op: Op) -> Position | None:
             True,
         ):
             for registration in other.attached:
+                if _is_derived(other, registration):
+                    continue
                 if registration.role is Role.FAKE and has_fake(project, other):
                     return position(registration.module, registration.statement)
     return None
+
+
+def _is_derived(op: Op, registration: Registration) -> bool:
+    """Whether a fake looks as ``migrate`` writes one: it tells nothing of what others mean."""
+    kernel, fake = op.definition.function, registration.function
+    if not isinstance(kernel, ast.FunctionDef) or not isinstance(fake, ast.FunctionDef):
+        return False
+    same = ast.unparse(kernel.args) == ast.unparse(fake.args)
+    return same and fake.name == f"_{kernel.name.strip('_') or op.name}_fake"
 
 
 def _traces(project: Project, module: Module) -> ast.AST | None:
