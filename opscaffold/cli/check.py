@@ -97,6 +97,13 @@ def check(
         bool,
         typer.Option("--write-baseline", help="Write all that is found to the --baseline file."),
     ] = False,
+    notebooks: Annotated[
+        bool,
+        typer.Option(
+            "--notebooks",
+            help="Read the Python in notebooks too; a notebook that is named is always read.",
+        ),
+    ] = False,
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="Exit with 0 whatever is found.")
     ] = False,
@@ -126,7 +133,7 @@ def check(
         # Of what a terminal cannot show, show the escape.
         sys.stdout.reconfigure(errors="backslashreplace")
     known = _read_baseline(baseline) if baseline is not None and not write_baseline else None
-    reading = _Reading(paths or [], root, exclude, stdin_filename)
+    reading = _Reading(paths or [], root, exclude, stdin_filename, notebooks=notebooks)
     if diff_base is not None and reading.overlay:
         raise UserError("--diff-base compares files, and stdin is none")
     codes = chosen_for(reading.config, listed(select), listed(ignore) or ())
@@ -178,6 +185,8 @@ class _Reading:
         root: Path | None,
         exclude: list[str] | None,
         stdin_filename: Path | None,
+        *,
+        notebooks: bool = False,
     ) -> None:
         from opscaffold.config.load import load_config
         from opscaffold.errors import UserError
@@ -203,6 +212,8 @@ class _Reading:
         self.root = real_path(root if root is not None else find_root(self.paths))
         self.config = load_config(self.root)
         self.exclude = self.config.excluded(exclude)
+        named = any(path.suffix == ".ipynb" for path in self.paths)
+        self.notebooks = notebooks or named or self.config.notebooks
 
     def project(self) -> Project:
         """Read the project."""
@@ -230,7 +241,14 @@ class _Reading:
     def _read(self, paths: Sequence[Path], overlay: Mapping[Path, bytes]) -> Project:
         from opscaffold.source.project import load_project
 
-        project = load_project(paths, self.root, self.exclude, overlay, self.config.registrars)
+        project = load_project(
+            paths,
+            self.root,
+            self.exclude,
+            overlay,
+            self.config.registrars,
+            notebooks=self.notebooks,
+        )
         for path in paths:
             # Named by itself, so looked at whatever it holds: it may be no Python at all.
             if not path.is_dir():

@@ -6,11 +6,12 @@ import enum
 import io
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opscaffold.findings.model import Finding
+    from opscaffold.findings.model import Finding, Position
     from opscaffold.report.json import Repair
     from opscaffold.report.sarif import RuleText
     from opscaffold.rules.baseline import Baseline
@@ -62,6 +63,9 @@ class Report:
         none = Changed()
 
         def touches(path: Path, first: int, last: int) -> bool:
+            # The lines of a notebook's file are not those of its cells.
+            if self.project.cell_of(path, first) is not None:
+                return False
             return changed.get(path, none).touches(first, last)
 
         kept, others = parted(self.findings, self.project, touches)
@@ -96,27 +100,29 @@ class Report:
         from opscaffold.rules.baseline import fingerprints
 
         root = self.project.root
+        shown = [self._in_cells(finding) for finding in self.findings]
         match output_format:
             case Format.TEXT:
-                return self._text(output)
+                return self._text(shown, output)
             case Format.CONCISE:
-                return render_concise(self.findings, root)
+                return render_concise(shown, root)
             case Format.GITHUB:
-                return render_github(self.findings, root)
+                return render_github(shown, root)
             case Format.JSON:
                 from opscaffold.cli.listing import op_records
 
                 return render_json(
-                    self.findings, root, ops=op_records(self.project), repairs=self._repairs()
+                    shown, root, ops=op_records(self.project), repairs=self._repairs(shown)
                 )
             case Format.SARIF:
+                marks = fingerprints(self.findings, root, self.line_of)
                 return render_sarif(
-                    self.findings,
+                    shown,
                     root,
                     version=__version__,
                     rules=_rule_texts(),
-                    fingerprints=fingerprints(self.findings, root, self.line_of),
-                    repairs=self._repairs(),
+                    fingerprints={self._in_cells(f): mark for f, mark in marks.items()},
+                    repairs=self._repairs(shown),
                 )
 
     def line_of(self, finding: Finding) -> str:
@@ -125,14 +131,24 @@ class Report:
         number = finding.position.line
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
-    def _text(self, output: Path | None) -> str:
+    def _in_cells(self, finding: Finding) -> Finding:
+        """Return a finding with its places in a notebook as cell and line."""
+
+        def placed(position: Position) -> Position:
+            cell = self.project.cell_of(position.path, position.line)
+            return position if cell is None else replace(position, cell=cell[0], line=cell[1])
+
+        evidence = tuple(placed(spot) for spot in finding.evidence)
+        return replace(finding, position=placed(finding.position), evidence=evidence)
+
+    def _text(self, shown: list[Finding], output: Path | None) -> str:
         import shutil
 
         from opscaffold.report.full import DEFAULT_WIDTH, full_lines, plain, write_styled
 
         here = output is None
         width = shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns if here else DEFAULT_WIDTH
-        lines = full_lines(self.findings, self.project.root, self._lines_of, width)
+        lines = full_lines(shown, self.project.root, self._lines_of, width)
         lines.append([(self.summary(), "bold")])
         if not here:
             return plain(lines)
@@ -147,6 +163,11 @@ class Report:
     def _read_lines(self, path: Path) -> list[str]:
         from opscaffold.fs.text import SourceError, decode
 
+        if path.parent in self.project.selected:
+            # A cell of a notebook.
+            whole = self._lines_of(path.parent)
+            places = enumerate(self.project.cell_of(path.parent, n + 1) for n in range(len(whole)))
+            return [whole[n] for n, at in places if at is not None and path.name == f"cell {at[0]}"]
         data = self.project.read(path)
         if data is None:
             return []
@@ -156,11 +177,14 @@ class Report:
             text = data.decode("utf-8", "replace")
         return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
-    def _repairs(self) -> dict[Finding, Repair]:
+    def _repairs(self, shown: list[Finding]) -> dict[Finding, Repair]:
         from opscaffold.rules.check import repair_of
 
         repairs: dict[Finding, Repair] = {}
-        for finding in self.findings:
+        for finding in shown:
+            if finding.position.cell is not None:
+                # Notebooks are read, and never written.
+                continue
             match repair_of(finding):
                 case "safe":
                     repairs[finding] = "safe"

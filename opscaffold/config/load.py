@@ -33,6 +33,7 @@ _KEYS = (
     "target-torch",
     "out-naming",
     "registrars",
+    "notebooks",
 )
 _SOURCES = ("name", "namespace", "function", "mutates_args", "schema", "fake")
 _REGISTRAR_KEYS = ("helper", "parameters", *_SOURCES, "defaults")
@@ -123,6 +124,8 @@ class _Reader:
                     config[field] = self._one_of((key,), value, OUT_NAMINGS)
                 case "registrars":
                     config[field] = self._registrars(value)
+                case "notebooks":
+                    config[field] = self._boolean((key,), value)
                 case _:
                     config[field] = self._strings((key,), value)
         return Config(**config, file=self._path, places=dict(self._places((), values)))
@@ -227,6 +230,11 @@ class _Reader:
         if not isinstance(value, str):
             what = "may hold strings only" if isinstance(path[-1], int) else "must be a string"
             raise self._wrong(path, what, value)
+        return value
+
+    def _boolean(self, path: lines.Path, value: Any) -> bool:
+        if not isinstance(value, bool):
+            raise self._wrong(path, "must be true or false", value)
         return value
 
     def _one_of(self, path: lines.Path, value: Any, known: tuple[str, ...]) -> str:

@@ -40,8 +40,8 @@ class Config:
     """The configuration of a project; without a file, what holds then.
 
     ``select`` None means every rule. ``per_file_ignores`` pairs git-ignore patterns with what
-    is ignored in the files they match. ``places`` tells where in ``file`` each key and element
-    stands, by the keys and numbers that lead to it.
+    is ignored in the files they match. ``notebooks`` has ``check`` read notebooks. ``places``
+    tells where in ``file`` each key and element stands, by the keys and numbers that lead to it.
     """
 
     select: tuple[str, ...] | None = None
@@ -52,6 +52,7 @@ class Config:
     target_torch: Version = MEASURED
     out_naming: str = "flat"
     registrars: tuple[Registrar, ...] = ()
+    notebooks: bool = False
     file: Path | None = None
     places: Mapping[tuple[str | int, ...], str] = field(
         default_factory=dict, hash=False, compare=False

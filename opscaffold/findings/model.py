@@ -22,13 +22,15 @@ class Position:
     """A place in a file. ``line`` and ``column`` count from 1; ``column`` counts characters.
 
     ``end`` is the column behind its last character on that line, None where it is not known. It
-    is for showing only: two positions that differ in it are equal.
+    is for showing only: two positions that differ in it are equal. ``cell`` is the cell of a
+    notebook, from 1, in which ``line`` counts; None for other files.
     """
 
     path: Path
     line: int
     column: int = 1
     end: int | None = field(default=None, compare=False)
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

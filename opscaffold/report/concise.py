@@ -7,7 +7,7 @@ from pathlib import Path
 
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.report.excerpt import visible
-from opscaffold.report.order import in_order, relative_name
+from opscaffold.report.order import in_order, place_name, relative_name
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "notice"}
 
@@ -15,8 +15,8 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO
 def render_concise(findings: Iterable[Finding], root: Path) -> str:
     """Return ``path:line:col: CODE name: message``, exactly one line a finding."""
     return "".join(
-        f"{visible(relative_name(f.position.path, root))}:{f.position.line}:{f.position.column}: "
-        f"{f.code} {f.name}: {visible(' '.join(f.message.split()))}\n"
+        f"{visible(place_name(f.position, root))}: {f.code} {f.name}: "
+        f"{visible(' '.join(f.message.split()))}\n"
         for f in in_order(findings)
     )
 
@@ -37,7 +37,8 @@ def _annotation(finding: Finding, root: Path) -> str:
     if place.end is not None and place.end > place.column:
         properties["endColumn"] = str(place.end - 1)
     listed = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    text = finding.message + (f"\n{finding.remedy}" if finding.remedy else "")
+    cell = "" if place.cell is None else f"cell {place.cell}: "
+    text = f"{cell}{finding.message}" + (f"\n{finding.remedy}" if finding.remedy else "")
     return f"::{_COMMANDS[finding.severity]} {listed}::{_data(text)}\n"
 
 

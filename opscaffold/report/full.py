@@ -9,10 +9,13 @@ from typing import TextIO
 
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.report.excerpt import excerpt, visible
-from opscaffold.report.order import in_order, relative_name
+from opscaffold.report.order import in_order, place_name
 
 Lines = Callable[[Path], Sequence[str]]
-"""Gives the lines of a file as it was read; none for a file that could not be."""
+"""Gives the lines of a file as it was read; none for a file that could not be.
+
+Those of a cell of a notebook are asked for as ``book.ipynb/cell 3``.
+"""
 
 Segment = tuple[str, str]
 StyledLine = list[Segment]
@@ -83,9 +86,10 @@ def _block(finding: Finding, root: Path, lines: Lines, width: int) -> list[Style
 
 
 def _where(position: Position, root: Path) -> str:
-    return f"{relative_name(position.path, root)}:{position.line}:{position.column}"
+    return place_name(position, root)
 
 
 def _line(lines: Lines, position: Position) -> str | None:
-    found = lines(position.path)
+    cell = () if position.cell is None else (f"cell {position.cell}",)
+    found = lines(position.path.joinpath(*cell))
     return found[position.line - 1] if 0 < position.line <= len(found) else None

@@ -52,6 +52,7 @@ def _finding(finding: Finding, root: Path, repair: Repair | None) -> dict[str, A
 def _place(position: Position, root: Path) -> dict[str, Any]:
     return {
         "path": relative_name(position.path, root),
+        **({} if position.cell is None else {"cell": position.cell}),
         "line": position.line,
         "column": position.column,
     }

@@ -16,12 +16,16 @@ _HEADER = ("OP", "KIND", "FORM", "MUTATES", "KERNELS", "DEFINED")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One registration: what it gives the op, how it is written, and where."""
+    """One registration: what it gives the op, how it is written, and where.
+
+    ``cell`` is the cell of a notebook in which ``line`` counts; None for other files.
+    """
 
     role: str
     form: str
     path: Path
     line: int
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,7 @@ class KernelRecord:
     path: Path
     line: int
     sight: str
+    cell: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,14 @@ class OpRecord:
     schema: str | None
     kernels: tuple[KernelRecord, ...] = ()
     registrations: tuple[Place, ...] = ()
+    cell: int | None = None
 
 
 def ops_in_order(ops: Iterable[OpRecord], root: Path) -> list[OpRecord]:
     """Return ops sorted by place, then by name."""
-    return sorted(ops, key=lambda op: (relative_name(op.path, root), op.line, op.name))
+    return sorted(
+        ops, key=lambda op: (relative_name(op.path, root), op.cell or 0, op.line, op.name)
+    )
 
 
 def render_ops(ops: Iterable[OpRecord], root: Path) -> str:
@@ -72,8 +80,7 @@ def render_ops(ops: Iterable[OpRecord], root: Path) -> str:
         if op.schema is not None:
             lines.append(f"    schema: {visible(op.schema)}")
         lines += [
-            f"    {place.role}: {visible(relative_name(place.path, root))}:{place.line}"
-            for place in op.registrations[1:]
+            f"    {place.role}: {visible(_where(place, root))}" for place in op.registrations[1:]
         ]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
@@ -84,8 +91,7 @@ def op_document(op: OpRecord, root: Path) -> dict[str, Any]:
         "name": op.name,
         "kind": op.kind,
         "form": op.form,
-        "path": relative_name(op.path, root),
-        "line": op.line,
+        **_place(op, root),
         "function": op.function,
         "mutates": None if op.mutates is None else list(op.mutates),
         "schema": op.schema,
@@ -93,8 +99,7 @@ def op_document(op: OpRecord, root: Path) -> dict[str, Any]:
             {
                 "role": kernel.role,
                 "function": kernel.function,
-                "path": relative_name(kernel.path, root),
-                "line": kernel.line,
+                **_place(kernel, root),
                 "sight": kernel.sight,
             }
             for kernel in op.kernels
@@ -103,19 +108,28 @@ def op_document(op: OpRecord, root: Path) -> dict[str, Any]:
             {
                 "role": place.role,
                 "form": place.form,
-                "path": relative_name(place.path, root),
-                "line": place.line,
+                **_place(place, root),
             }
             for place in op.registrations
         ],
     }
 
 
+def _place(at: Place | KernelRecord | OpRecord, root: Path) -> dict[str, Any]:
+    cell = {} if at.cell is None else {"cell": at.cell}
+    return {"path": relative_name(at.path, root), **cell, "line": at.line}
+
+
+def _where(at: Place | OpRecord, root: Path) -> str:
+    cell = "" if at.cell is None else f"cell {at.cell}:"
+    return f"{relative_name(at.path, root)}:{cell}{at.line}"
+
+
 def _row(op: OpRecord, root: Path) -> tuple[str, ...]:
     counts = Counter(kernel.sight for kernel in op.kernels)
     kernels = ", ".join(f"{number} {sight}" for sight, number in sorted(counts.items()))
     mutates = "?" if op.mutates is None else ", ".join(op.mutates)
-    where = f"{relative_name(op.path, root)}:{op.line}"
+    where = _where(op, root)
     return tuple(
         visible(cell) for cell in (op.name, op.kind, op.form, mutates or "-", kernels or "-", where)
     )

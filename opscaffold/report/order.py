@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from opscaffold.findings.model import Finding
+from opscaffold.findings.model import Finding, Position
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
@@ -23,10 +23,18 @@ def relative_name(path: Path, root: Path) -> str:
         return path.as_posix()
 
 
+def place_name(position: Position, root: Path) -> str:
+    """Return ``path:line:column``; of a notebook ``path:cell 3:line:column``."""
+    cell = "" if position.cell is None else f"cell {position.cell}:"
+    name = relative_name(position.path, root)
+    return f"{name}:{cell}{position.line}:{position.column}"
+
+
 def _key(finding: Finding) -> tuple[object, ...]:
     place = finding.position
     return (
         place.path.as_posix(),
+        place.cell or 0,
         place.line,
         place.column,
         finding.code,
@@ -34,5 +42,8 @@ def _key(finding: Finding) -> tuple[object, ...]:
         finding.message,
         finding.remedy,
         finding.severity.value,
-        tuple((spot.path.as_posix(), spot.line, spot.column) for spot in finding.evidence),
+        tuple(
+            (spot.path.as_posix(), spot.cell or 0, spot.line, spot.column)
+            for spot in finding.evidence
+        ),
     )

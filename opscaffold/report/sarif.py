@@ -82,7 +82,9 @@ def _rule(rule: RuleText) -> dict[str, Any]:
 
 
 def _result(finding: Finding, root: Path, index: int | None) -> dict[str, Any]:
-    text = finding.message + (f"\n{finding.remedy}" if finding.remedy else "")
+    # SARIF knows no cells: its lines are those of the cell that the message names.
+    cell = "" if finding.position.cell is None else f"cell {finding.position.cell}: "
+    text = f"{cell}{finding.message}" + (f"\n{finding.remedy}" if finding.remedy else "")
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "level": _LEVELS[finding.severity],

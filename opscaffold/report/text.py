@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from opscaffold.findings.model import Finding, Severity
-from opscaffold.report.order import in_order, relative_name
+from opscaffold.report.order import in_order, place_name
 
 _INDENT = "    "
 
@@ -37,15 +37,11 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def _block(finding: Finding, root: Path) -> str:
-    place = finding.position
-    where = f"{relative_name(place.path, root)}:{place.line}:{place.column}"
+    where = place_name(finding.position, root)
     first, *rest = finding.message.splitlines() or [""]
     lines = [f"{where}: {finding.code} {finding.name}: {first}"]
     lines += [f"{_INDENT}{line}" for line in rest]
-    lines += [
-        f"{_INDENT}see {relative_name(spot.path, root)}:{spot.line}:{spot.column}"
-        for spot in finding.evidence
-    ]
+    lines += [f"{_INDENT}see {place_name(spot, root)}" for spot in finding.evidence]
     lines += [f"{_INDENT}{line}" for line in finding.remedy.splitlines()]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 

@@ -87,10 +87,7 @@ def _modules(project: Project, spaces: Iterable[str]) -> Iterator[Module]:
     for path in project.files:
         if path not in project.selected:
             continue
-        try:
-            data = path.read_bytes()
-        except OSError:
-            continue
+        data = project.read(path) or b""
         if b"ops" in data and named.search(data):
             module = project.module_for(path)
             if module is not None:

@@ -16,6 +16,7 @@ import pathspec
 from opscaffold.fs.paths import real_path
 
 _PYTHON = frozenset({".py"})
+_WITH_NOTEBOOKS = _PYTHON | {".ipynb"}
 _DOCUMENTS = frozenset({".md", ".markdown"})
 _PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
@@ -116,15 +117,17 @@ def find_root(paths: Sequence[Path]) -> Path:
     return start
 
 
-def find_files(paths: Sequence[Path], root: Path, *, exclude: Sequence[str] = ()) -> list[Path]:
+def find_files(
+    paths: Sequence[Path], root: Path, *, exclude: Sequence[str] = (), notebooks: bool = False
+) -> list[Path]:
     """Return the Python files under the paths, sorted, each once.
 
     A file named by itself is always taken, whatever its suffix and whatever ignores it. Of a
     directory: ``*.py`` that git does not ignore, nothing in virtual environments, caches or
     build output, nothing that matches ``exclude`` (git-ignore patterns, relative to ``root``),
-    and nothing that a symlink leads to outside ``root``.
+    and nothing that a symlink leads to outside ``root``. With ``notebooks``, also ``*.ipynb``.
     """
-    return _find(paths, root, _PYTHON, exclude)
+    return _find(paths, root, _WITH_NOTEBOOKS if notebooks else _PYTHON, exclude)
 
 
 def find_documents(paths: Sequence[Path], root: Path, *, exclude: Sequence[str] = ()) -> list[Path]:

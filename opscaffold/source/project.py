@@ -85,6 +85,14 @@ class Project:
         """Return what a file holds, or is taken to hold; None where it cannot be read."""
         return self._tree.read(path)
 
+    def cell_of(self, path: Path, line: int) -> tuple[int, int] | None:
+        """Return the cell of a notebook that a line stands in, and its line there, from 1.
+
+        None for a file that is no notebook.
+        """
+        notebook = self._tree.notebook(path)
+        return None if notebook is None else notebook.place(line)
+
     def module_named(self, name: str) -> Module | None:
         """Return the module with a dotted name, or None."""
         for path in sorted(self._tree.files):
@@ -156,6 +164,8 @@ def load_project(
     exclude: Sequence[str] = (),
     overlay: Mapping[Path, bytes] | None = None,
     registrars: Sequence[Registrar] = (),
+    *,
+    notebooks: bool = False,
 ) -> Project:
     """Read a project. Nothing in it is imported or run.
 
@@ -163,14 +173,15 @@ def load_project(
     project is; without it, ``find_root`` decides. ``exclude`` are git-ignore patterns, relative
     to the root, of files to leave out altogether: neither ops nor references in them are seen.
     ``overlay`` maps paths to bytes that are read in place of what is on disk, also where no such
-    file is there. ``registrars`` describe helpers whose body is not in sight.
+    file is there. ``registrars`` describe helpers whose body is not in sight. ``notebooks`` has
+    the cells of notebooks read too; what stands in them cannot be written to.
     """
     root = real_path(root if root is not None else find_root(paths))
-    selected = frozenset(find_files(paths, root, exclude=exclude))
-    files = selected | frozenset(find_files([root], root, exclude=exclude))
+    selected = frozenset(find_files(paths, root, exclude=exclude, notebooks=notebooks))
+    files = selected | frozenset(find_files([root], root, exclude=exclude, notebooks=notebooks))
     files |= frozenset(overlay or ())
     with _collector_paused():
-        return Project(root, selected, Tree(root, files, overlay), registrars)
+        return Project(root, selected, Tree(root, files, overlay, notebooks=notebooks), registrars)
 
 
 @contextmanager

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from opscaffold.fs.text import SourceError, decode, read_source
+from opscaffold.fs.text import SourceError, SourceText, decode, read_source
 from opscaffold.source.calls import CallIndex
 from opscaffold.source.files import read_bytes
 from opscaffold.source.load import Problem, parse_module
 from opscaffold.source.model import Module
+from opscaffold.source.notebooks import SUFFIX, Notebook, NotebookError, read_notebook
 from opscaffold.source.scopes import Scopes
 
 
@@ -22,9 +23,15 @@ class Tree:
     """
 
     def __init__(
-        self, root: Path, files: Iterable[Path], overlay: Mapping[Path, bytes] | None = None
+        self,
+        root: Path,
+        files: Iterable[Path],
+        overlay: Mapping[Path, bytes] | None = None,
+        *,
+        notebooks: bool = False,
     ) -> None:
         self.root = root
+        self._notebooks: dict[Path, Notebook | NotebookError] | None = {} if notebooks else None
         self.overlay = dict(overlay or {})
         self.files = frozenset(files)
         self.problems: list[Problem] = []
@@ -59,14 +66,40 @@ class Tree:
         return self._modules[path]
 
     def read(self, path: Path) -> bytes | None:
-        """Return what a file holds, or is taken to hold; None where it cannot be read."""
+        """Return what a file holds, or is taken to hold; None where it cannot be read.
+
+        Of a notebook it is the Python in its cells.
+        """
+        if self._notebooks is not None and path.suffix == SUFFIX:
+            notebook = self.notebook(path)
+            return None if notebook is None else notebook.text.encode("utf-8", "surrogatepass")
         data = self.overlay.get(path)
         return read_bytes(path) if data is None else data
+
+    def notebook(self, path: Path) -> Notebook | None:
+        """Return a notebook of the tree; None for other files, and where it cannot be read."""
+        if self._notebooks is None or path.suffix != SUFFIX:
+            return None
+        if path not in self._notebooks:
+            data = self.overlay.get(path)
+            data = read_bytes(path) if data is None else data
+            try:
+                self._notebooks[path] = read_notebook(data or b"")
+            except NotebookError as error:
+                self._notebooks[path] = error
+        found = self._notebooks[path]
+        return None if isinstance(found, NotebookError) else found
 
     def _parse(self, path: Path) -> Module | Problem:
         try:
             data = self.overlay.get(path)
-            source = read_source(path) if data is None else decode(data, path)
+            if self._notebooks is not None and path.suffix == SUFFIX:
+                notebook = self.notebook(path)
+                if notebook is None:
+                    return Problem(path, 1, 1, str(self._notebooks[path]))
+                source = SourceText(notebook.text, "utf-8")
+            else:
+                source = read_source(path) if data is None else decode(data, path)
         except SourceError as error:
             return Problem(path, error.line, error.column, error.message)
         return parse_module(path, self.name_of(path), source)
