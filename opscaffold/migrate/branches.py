@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from opscaffold.migrate.refusal import RefusalError
-from opscaffold.source.model import Module
+from opscaffold.source.model import Module, Op
+from opscaffold.source.project import Project
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-def twins_of(module: Module, function: ast.FunctionDef) -> list[ast.FunctionDef]:
+def alternatives_of(project: Project, op: Op) -> tuple[Op, ...]:
+    """The other definitions of an op, each in a branch of its own.
+
+    Raises RefusalError where the op may be defined twice in one run.
+    """
+    definition = op.definition
+    found = []
+    for other in project.all_ops:
+        if other.qualname != op.qualname or other is op:
+            continue
+        here = other.definition
+        if here.module is not definition.module or not _is_exclusive(
+            here.module, here.statement, definition.statement
+        ):
+            raise RefusalError(
+                definition.statement,
+                f"`{op.qualname}` is registered more than once",
+                "keep one registration",
+            )
+        found.append(other)
+    return tuple(found)
+
+
+def twins_of(
+    module: Module, function: ast.FunctionDef, alternatives: Iterable[Op] = ()
+) -> list[ast.FunctionDef]:
     """The plain functions that stand for an op in the branches where it is not registered.
 
     They have its name and parameters, and stand in another arm of an ``if`` or ``try`` around it.
-    Raises RefusalError where one has other parameters.
+    Functions that ``alternatives`` register are none. Raises RefusalError where one has other
+    parameters.
     """
+    registered = {function, *(o.definition.function for o in alternatives)}
     found = []
     for node in ast.walk(module.tree):
-        if not isinstance(node, ast.FunctionDef) or node is function or node.name != function.name:
+        if not isinstance(node, ast.FunctionDef) or node.name != function.name:
+            continue
+        if node in registered:
             continue
         if not _is_exclusive(module, function, node):
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterable
 
 from opscaffold.contract.releases import supports_tags
@@ -38,12 +37,6 @@ _BY_HAND = "split this op by hand, as the message of the finding says"
 def check_definition(project: Project, op: Op, form: DefinitionForm, buffer: str) -> None:
     """Raise RefusalError where an op cannot be split where it stands."""
     definition = op.definition
-    if Counter(o.qualname for o in project.all_ops)[op.qualname] > 1:
-        raise RefusalError(
-            definition.statement,
-            f"`{op.qualname}` is registered more than once",
-            "keep one registration",
-        )
     module = definition.module
     named = form.variable is not None
     for place in form.statements:
@@ -122,7 +115,8 @@ def _check_name(module: Module, form: DefinitionForm) -> None:
     name, function = form.variable, form.main
     if name == "_":
         return
-    twins = set(form.twins)
+    registered = {o.definition.function for o in form.alternatives}
+    twins = {*form.twins, *registered}
     bound = 0
     for node in ast.walk(module.tree):
         if node in twins:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from opscaffold.migrate.branches import twins_of
+from opscaffold.migrate.branches import alternatives_of, twins_of
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.registering import Parts
 from opscaffold.source.model import Form, Op, Registration, Role
@@ -39,13 +39,21 @@ class DefinitionForm:
     """All of an op's definition: its kernels, and the statements that register.
 
     ``variable`` is the name that stands for the op in its module, None where none does;
-    ``twins`` are plain functions that have this name where the op is not registered.
+    ``twins`` are plain functions that have this name where the op is not registered,
+    ``alternatives`` other definitions of the op, in branches of their own.
     """
 
     kernels: tuple[KernelSite, ...]
     statements: tuple[Place, ...]
     variable: str | None
     twins: tuple[ast.FunctionDef, ...] = ()
+    alternatives: tuple[Op, ...] = ()
+
+    @property
+    def same(self) -> tuple[ast.FunctionDef, ...]:
+        """The other functions that the op's name may stand for."""
+        registered = [o.definition.function for o in self.alternatives]
+        return (*self.twins, *(f for f in registered if isinstance(f, ast.FunctionDef)))
 
     @property
     def main(self) -> ast.FunctionDef:
@@ -87,8 +95,9 @@ def read_form(project: Project, op: Op) -> DefinitionForm:
         )
     kernels = tuple(KernelSite(f, tuple(places)) for f, places in decorators.items())
     variable, main = _variable(definition), kernels[0].function
-    twins = twins_of(definition.module, main) if variable == main.name != "_" else []
-    return DefinitionForm(kernels, tuple(statements), variable, tuple(twins))
+    others = alternatives_of(project, op)
+    twins = twins_of(definition.module, main, others) if variable == main.name != "_" else []
+    return DefinitionForm(kernels, tuple(statements), variable, tuple(twins), others)
 
 
 def _implementations(op: Op) -> Iterator[Registration]:

@@ -12,7 +12,7 @@ from opscaffold.contract.hazards import Hazard
 from opscaffold.effects.buffers import BufferUse, use_of_buffer
 from opscaffold.findings.intents import KeepCallable, SplitMaybeOut
 from opscaffold.findings.model import Finding, Severity
-from opscaffold.migrate.attached import FakeEditor, new_fake
+from opscaffold.migrate.attached import FakeEditor
 from opscaffold.migrate.attached_plan import Attachments
 from opscaffold.migrate.bindings import Bindings
 from opscaffold.migrate.callers import Callers
@@ -21,22 +21,20 @@ from opscaffold.migrate.definition import (
     check_definition,
     half_of,
     others_of,
-    torch_tag,
 )
 from opscaffold.migrate.delegates import Decorate, delegates
-from opscaffold.migrate.derive_fake import UnderivableError
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.forms import DefinitionForm, KernelSite, Place, read_form
 from opscaffold.migrate.out_names import out_suffix
 from opscaffold.migrate.plan import Context, OpPlan, RefusedError
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.registering import Target, registering
-from opscaffold.migrate.sequences import append
 from opscaffold.migrate.signature import place_of_buffer
 from opscaffold.migrate.split import Cut, Half, Halves, split
+from opscaffold.migrate.split_fakes import attaching, derived_fake
 from opscaffold.migrate.split_names import Namer, SplitNames
 from opscaffold.migrate.syntax import Syntax, code_of
-from opscaffold.rules import missing_fake, unsafe_out_overload
+from opscaffold.rules import unsafe_out_overload
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.kernels import Kernel, kernels_of
@@ -54,7 +52,9 @@ def plan_split(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:
     intent = findings[0].intent
     if not isinstance(intent, SplitMaybeOut):
         raise TypeError("this finding intends another repair")
-    planner = SplitPlanner(context, op, intent.buffer)
+    every = [o for o in context.project.all_ops if o.qualname == op.qualname]
+    # What is attached by the name of the op in a branch is attached to one of its definitions.
+    planner = SplitPlanner(context, max(every, key=lambda o: len(o.attached)), intent.buffer)
     try:
         return planner.plan()
     except RefusalError as refusal:
@@ -104,11 +104,13 @@ class SplitPlanner:
             self.split_kernel(form, kernel, fresh, given, plan, derive=not fakes)
         for twin in form.twins:
             self.split_twin(twin, given)
+        for other in form.alternatives:
+            self.split_alternative(form, other, fresh, given, plan)
         target = self.edits.setdefault(self.module, FileEdits())
         target.import_torch = half is Half.OUT and self.namer.needs_torch(form, names.tag)
         bindings = Bindings(self.project, self.op, names.variable, new, self.syntaxes)
         signature = self.signature(form, index)
-        callers = Callers(self.context, self.op, signature, form.main, plan, form.twins)
+        callers = Callers(self.context, self.op, signature, form.main, plan, form.same)
         self.reasons += callers.plan_all(bindings)
         attached = Attachments(self.context, self.facts, signature, bindings, plan, self.edits)
         self.reasons = attached.plan_all(self.reasons)
@@ -187,7 +189,9 @@ class SplitPlanner:
         statements: list[cst.BaseStatement] = halves.statements()
         fake = None
         if derive and function is form.main:
-            fake = self.derived_fake(form, halves.functional, plan)
+            fake = derived_fake(
+                self.context, self.facts, self.buffer, self.namer, form, halves.functional, plan
+            )
         fresh_name = ""
         if self.namer.is_used_elsewhere(form, function):
             fresh_name = self.namer.free(function, f"{function.name}_fresh")
@@ -196,7 +200,7 @@ class SplitPlanner:
         attach: cst.BaseStatement | None = None
         defining = self.op.definition.statement
         if fake is not None and defining.lineno > function.lineno:
-            attach = _attaching(fake)
+            attach = attaching(fake)
             statements.append(fake.with_changes(decorators=()))
         elif fake is not None:
             statements.insert(statements.index(halves.out), fake)
@@ -220,6 +224,38 @@ class SplitPlanner:
         syntax = self.syntaxes.of(self.module)
         halves = self.halve(syntax, function, cut, lambda _, half, __: half)
         self.file_edits().statements[syntax.key(function)] = halves.statements()
+
+    def split_alternative(
+        self, form: DefinitionForm, op: Op, fresh: Target, given: Target, plan: OpPlan
+    ) -> None:
+        """Split another definition of the op, of which a run takes one."""
+        other = type(self)(self.context, op, self.buffer)
+        other.edits, other.declared = self.edits, self.declared
+        theirs = read_form(self.project, op)
+        check_definition(self.project, op, theirs, self.buffer)
+        options = self.context.options
+        more = others_of(other.facts, self.buffer)
+        same = (more, theirs.variable) == (given.mutates[:-1], form.variable)
+        half = half_of(other.facts, self.buffer, more, options)
+        same = same and (half is Half.OUT) == (given.index is None)
+        if not same or {*op.attached} - {*self.op.attached}:
+            raise RefusalError(
+                op.definition.statement,
+                f"`{op.qualname}` is defined otherwise in another branch",
+                "define it alike in both, or split both by hand",
+            )
+        for kernel in theirs.kernels:
+            use = other.use_of_twin(kernel.function)
+            if given.index is not None and place_of_buffer(kernel.function, use.argument.name) != (
+                given.index
+            ):
+                raise RefusalError(
+                    kernel.function,
+                    f"`{kernel.function.name}` has other parameters in this branch",
+                    "give it the same parameters in every branch",
+                )
+            derive = not any(r.role is Role.FAKE for r in self.op.attached)
+            other.split_kernel(theirs, kernel, fresh, given, plan, derive=derive)
 
     def use_of_twin(self, function: ast.FunctionDef) -> BufferUse:
         """How such a function treats the buffer. Raises RefusalError as ``use_of`` does."""
@@ -328,49 +364,6 @@ class SplitPlanner:
             positional=tuple(p.name for p in contract.parameters if not p.kw_only),
             keyword_only=tuple(p.name for p in contract.parameters if p.kw_only),
         )
-
-    def derived_fake(
-        self, form: DefinitionForm, functional: cst.FunctionDef, plan: OpPlan
-    ) -> cst.FunctionDef | None:
-        """A fake kernel for the functional half, or a note that it is missing."""
-        function = form.main
-        plain = form.variable or function.name
-        name = self.namer.free(function, f"_{plain.strip('_') or self.op.name}_fake")
-        decorator = f"{form.variable}.register_fake"
-        plain_op = self.op.definition.role in (Role.CUSTOM_OP, Role.TRITON_OP)
-        if form.variable in (None, "_") or not plain_op:
-            root = torch_tag(self.project, self.module, form).removesuffix(".Tag.out")
-            decorator = f'{root}.library.register_fake("{self.op.qualname}")'
-        tensors = [a.name for a in self.facts.arguments if a.tensor and a.name != self.buffer]
-        try:
-            return new_fake(
-                self.project, self.op, functional, tensors, name, decorator, kernel=function
-            )
-        except UnderivableError as error:
-            reason = str(error)
-        plan.notes.append(
-            missing_fake.RULE.finding(
-                self.module,
-                function,
-                f"the functional op has no fake kernel, so it cannot be compiled or exported, and "
-                f"none can be derived: {reason}",
-                op=self.op.qualname,
-                remedy=f"register one with `@{decorator}`; sizes that depend on data come from "
-                "torch.library.get_ctx().new_dynamic_size()",
-            )
-        )
-        return None
-
-
-def _attaching(fake: cst.FunctionDef) -> cst.BaseStatement:
-    """The decorator of a fake kernel as a statement of its own."""
-    decorator = fake.decorators[0].decorator
-    arg = cst.Arg(cst.Name(fake.name.value))
-    if isinstance(decorator, cst.Call):
-        call = decorator.with_changes(args=append(decorator.args, arg))
-    else:
-        call = cst.Call(decorator, [arg])
-    return cst.SimpleStatementLine([cst.Expr(call)])
 
 
 def _registers(place: Place, form: DefinitionForm, function: ast.FunctionDef) -> bool:

@@ -127,3 +127,73 @@ def test_a_release_without_tags_gets_a_mutable_half(tmp_path: Path) -> None:
     assert "tags=" not in after
     assert "def scale_out(x: Tensor, k: float, out: Tensor) -> None:" in after
     assert "def _shift_out(x: Tensor, out: Tensor, by: float = 1.0) -> None:" in after
+
+
+BRANCHES = """\
+import torch
+from torch import Tensor
+
+FAST = False
+if FAST:
+
+    @torch.library.custom_op("kept::g", mutates_args=("out",))
+    def g(x: Tensor, out: Tensor | None = None) -> Tensor:
+        if out is None:
+            out = torch.empty_like(x)
+        torch.mul(x, 2, out=out)
+        return out
+
+else:
+
+    @torch.library.custom_op("kept::g", mutates_args=("out",))
+    def g(x: Tensor, out: Tensor | None = None) -> Tensor:
+        if out is None:
+            out = torch.empty_like(x)
+        return torch.add(x, x, out=out)
+
+
+@g.register_fake
+def _(x, out=None):
+    return torch.empty_like(x)
+
+
+def use(x, b: Tensor):
+    return g(x), g(x, b)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("fast", [False, True])
+def test_an_op_defined_in_two_branches_is_split_in_both(tmp_path: Path, *, fast: bool) -> None:
+    pytest.importorskip("torch")
+    after = applied(tmp_path, BRANCHES)
+    assert after.count("def g_out(x: Tensor, *, out: Tensor) -> Tensor:") == 2
+    (tmp_path / "ops.py").write_text(after.replace("FAST = False", f"FAST = {fast}"))
+    use = tmp_path / "use.py"
+    use.write_text(
+        "import torch\nfrom ops import g, g_out, use\nx, b = torch.ones(2), torch.zeros(2)\n"
+        "fresh, given = use(x, b)\nassert given is b\nassert torch.equal(fresh, b)\n"
+        "torch.library.opcheck(g, (x,))\ntorch.library.opcheck(g_out, (x,), {'out': b})\n"
+    )
+    python(use)
+
+
+A, R = "        x.add_(1)\n", "        return torch.add(x, x, out=out)\n"
+BODY = '("out",))\n' + BRANCHES.rpartition('("out",))\n')[2]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("if FAST:", "if True:\n    pass\nif FAST:", ""),
+        ("else:\n", "if not FAST:\n", "registered more than once"),
+        (BODY, BODY.replace('"out",', '"out", "x"').replace(R, A + R), "defined otherwise"),
+    ],
+)
+def test_branches_that_differ_are_refused(tmp_path: Path, old: str, new: str, reason: str) -> None:
+    assert old in BRANCHES
+    write(tmp_path, {"ops.py": BRANCHES.replace(old, new)})
+    found = run(tmp_path)
+    assert bool(found.plans) == (not reason)
+    assert all(reason in r for r in reasons(found)), reasons(found)
