@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from opscaffold.migrate.rebinding import may_be_rebound
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
@@ -123,3 +124,14 @@ def is_own_local(module: Module, call: ast.Call, name: str) -> bool:
         n.id for n in ast.walk(owner) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
     return not shared and name in parameters | stored
+
+
+def is_settled(project: Project, module: Module, call: ast.Call, name: str) -> bool:
+    """Whether nothing that the arguments of a call run can rebind a name."""
+    if is_own_local(module, call, name):
+        return True
+    if may_be_rebound(project, module, name):
+        return False
+    return all(map(is_quiet, written_order(call))) or not any(
+        isinstance(n, ast.Nonlocal) and name in n.names for n in ast.walk(module.tree)
+    )

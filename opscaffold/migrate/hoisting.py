@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Sequence
 
-from opscaffold.migrate.evaluation import is_own_local, is_plain, is_quiet, written_order
-from opscaffold.migrate.rebinding import may_be_rebound
+from opscaffold.migrate.evaluation import is_plain, is_quiet, is_settled, written_order
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
@@ -191,7 +190,7 @@ def _keeps(
         case ast.Name(id=name):
             if name in bound:
                 return False
-            return is_own_local(module, call, name) or not may_be_rebound(project, module, name)
+            return is_settled(project, module, call, name)
         case ast.Attribute():
             target = project.resolve(module, other).certain
             known = target is not None and (target.is_module or target.dotted is not None)

@@ -13,10 +13,10 @@ from opscaffold.migrate.evaluation import (
     enclosing,
     is_own_local,
     is_quiet,
+    is_settled,
     written_order,
 )
 from opscaffold.migrate.hoisting import check_hoistable
-from opscaffold.migrate.rebinding import may_be_rebound
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
@@ -115,10 +115,7 @@ class VoidCalls:
             while not isinstance(statement, ast.stmt):
                 statement = module.parents[statement]  # type: ignore[assignment]
             walrus = {n.target.id for n in ast.walk(statement) if isinstance(n, ast.NamedExpr)}
-            return value.id not in walrus and (
-                is_own_local(module, call, value.id)
-                or not may_be_rebound(self.project, module, value.id)
-            )
+            return value.id not in walrus and is_settled(self.project, module, call, value.id)
         if not isinstance(value, ast.Attribute) or value.attr in _VIEWS:
             return False
         quiet = all(is_quiet(a) for a in written_order(call))

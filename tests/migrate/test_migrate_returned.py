@@ -298,6 +298,26 @@ def test_star_arguments_matter_only_where_they_hold_the_value(tmp_path: Path) ->
     assert new["ops.py"].endswith("    store(*more)\n    store(x, c, *more)\n    y = c\n")
 
 
+def test_a_name_that_an_argument_rebinds_is_read_once(tmp_path: Path) -> None:
+    head = f"""{STORE}
+
+def f(c, g):
+    d = c
+
+    def s():
+        nonlocal d
+        d = g()
+        return d
+
+"""
+    inner = head + "    def q():\n        return store(cache=d, x=s())\n"
+    new, _ = after({"ops.py": inner}, tmp_path)
+    assert new["ops.py"].endswith(
+        "    def q():\n        buffer = d\n        store(cache=buffer, x=s())\n"
+        "        return buffer\n"
+    )
+
+
 def test_callers_in_other_files_and_prose_are_rewritten(tmp_path: Path) -> None:
     files = {
         "pkg/__init__.py": "from pkg.ops import store as store\n",

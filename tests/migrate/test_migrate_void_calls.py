@@ -229,6 +229,13 @@ REFUSED = [
     ("return c + double(x, (c := h(b)), 2)", "whether"),
     ("return self.n + double(self.step(), b)", "`self.n` is evaluated before it"),
     ("print(f'{x} {double(x, b)}')", "`{x}` is evaluated before it"),
+    (
+        (
+            "d = c\ndef s():\n    nonlocal d\n    d = g()\n    return d\n"
+            "def q(x: Tensor, b: Tensor):\n    return d + double(s(), b)"
+        ),
+        "`d` is evaluated before it",
+    ),
     ("y[g()] += double(x, b)", "`y[g()]` is evaluated before it"),
     ("if x:\n    pass\nelif double(x, b).any():\n    pass", "the test of an `elif`"),
     ("while double(x, b).any():\n    pass", "the test of a loop"),
