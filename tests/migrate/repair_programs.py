@@ -188,6 +188,11 @@ CLONES: dict[str, Program] = {
         calls(),
         unsafe=True,
     ),
+    "where a buffer may be omitted": kernel(
+        "if out is None:\n    return x\nout.copy_(x)\nreturn out",
+        "x: Tensor, out: Tensor | None = None",
+        mutates='("out",)',
+    ),
     "crop, as reported": Program(
         """\
 import torch
@@ -346,6 +351,12 @@ MUTATIONS: dict[str, Program] = {
     "no parameter": kernel("y.copy_(x)", PAIR, "None", mutates='("out",)', given=GIVEN),
     "no tensor": kernel(
         "x.add_(n)", NUMBERED, "None", mutates='["x", "n"]', given=calls("3", layouts=WRITABLE)
+    ),
+    "beside a buffer that may be omitted": kernel(
+        "if out is None:\n    out = torch.empty_like(x)\nx.add_(1)\nout.copy_(x)\nreturn out",
+        "x: Tensor, out: Tensor | None = None",
+        mutates='("out",)',
+        given=ALONE,
     ),
     "triton_op": kernel(WRITES, by="triton_op", given=ALONE),
     "tally, as reported": Program(
