@@ -238,7 +238,7 @@ def _given_tests(split: Split, contract: OpContract | None, fresh: OpContract | 
         ),
         '@pytest.mark.parametrize("held", [7, float("nan")])\n'
         + _function(
-            f"test_out_overwrites_its_buffer_and_{what}(sample: Call, held: float) -> None",
+            f"test_out_fills_any_buffer_and_{what}(sample: Call, held: float) -> None",
             "expected, args, kwargs = run(OP, sample)",
             "if not expected.is_floating_point():",
             "    held = 1",
