@@ -249,7 +249,7 @@ def touched_lines(text: str, names: set[str]) -> set[int]:
             for n in ast.walk(statement)
             if isinstance(n, ast.Constant) and isinstance(n.value, str)
         }
-        words |= {getattr(statement, "name", "")}
+        words |= {n.name for n in ast.walk(statement) if isinstance(n, ast.FunctionDef)}
         if not words & names:
             continue
         name = getattr(statement, "name", "")

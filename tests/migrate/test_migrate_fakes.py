@@ -333,20 +333,6 @@ def test_a_fake_that_cannot_lose_the_buffer_keeps_the_op(name: str) -> None:
     assert any(reason in text for text in reasons(migration)), reasons(migration)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        "\n\ndouble.register_autograd(backward, setup_context=setup)\n",
-        "\n\n@double.register_vmap\ndef _(info, in_dims, x, out):\n    return x, 0\n",
-        '\n\ndouble.register_autocast("cpu", torch.float32)\n',
-        '\n\n@double.register_kernel("cuda")\ndef _(x, out=None):\n    return x + 1\n',
-    ],
-)
-def test_other_attachments_keep_the_op_as_it_is(more: str) -> None:
-    migration = check_noop(OP + more)
-    assert any("is attached to the op" in text for text in reasons(migration))
-
-
 def test_name_of_the_fake_that_is_taken() -> None:
     files, migration = migrate_files({"ops.py": "_double_fake = None\n" + OP})
     assert not migration.notes
