@@ -142,16 +142,21 @@ def _handed(trace: Trace, root: str) -> Handed:
             kinds.add(Handed.NOTHING)
         elif value.items is None and refs and all(r.root == root and r.exact for r in refs):
             kinds.add(Handed.BUFFER)
-        elif any(r.root == root for r in refs):
+        elif any(r.root == root and not r.guess for r in refs):
             # The buffer itself here means: on some paths only, for it is not all there is.
             part = value.items is not None or any(r.root == root and not r.exact for r in refs)
             known = Handed.VIEW if part else Handed.MIXED
             kinds.add(Handed.UNSEEN if UNSEEN in refs else known)
         else:
-            kinds.add(Handed.UNSEEN if UNSEEN in refs else Handed.OTHER)
+            unseen = UNSEEN in refs or any(r.root == root for r in refs)
+            kinds.add(Handed.UNSEEN if unseen else Handed.OTHER)
     if not kinds:
         return Handed.NOTHING
-    return kinds.pop() if len(kinds) == 1 else Handed.MIXED
+    if len(kinds) == 1:
+        return kinds.pop()
+    if kinds & {Handed.BUFFER, Handed.VIEW, Handed.MIXED}:
+        return Handed.MIXED
+    return Handed.UNSEEN if Handed.UNSEEN in kinds else Handed.OTHER
 
 
 def _is_fresh(value: Value) -> bool:

@@ -46,17 +46,7 @@ class FlagUse:
 
     def as_buffer(self) -> BufferUse:
         """The flag as a buffer that is omitted where the kernel returns new memory."""
-        return BufferUse(
-            argument=self.flag,
-            given=self.inplace,
-            omitted=self.functional,
-            handed=Handed.BUFFER,
-            written=self.written,
-            looks=(),
-            reshapes=(),
-            tested=True,
-            fresh_when_omitted=self.fresh,
-        )
+        return _as_buffer(self.flag, self.inplace, self.functional, self.written)
 
 
 def use_of_flag(
@@ -99,6 +89,42 @@ def use_of_flag(
             all(_is_fresh(r.value) for r in functional.returns),
         )
     return None
+
+
+def flag_as_buffer(
+    function: FunctionNode | ast.Lambda,
+    arguments: Iterable[Argument],
+    flag: str,
+    names: Names,
+    *,
+    when: bool,
+) -> tuple[BufferUse, ast.AST | None]:
+    """A flag that need decide nothing as a buffer, which is given where the flag is ``when``.
+
+    Also gives a place that binds the flag's name again, if there is one.
+    """
+    arguments = list(arguments)
+    inplace, functional = (
+        _trace(function, arguments, flag, names, value, frozenset()) for value in (when, not when)
+    )
+    argument = next(a for a in arguments if a.name == flag)
+    return _as_buffer(argument, inplace, functional, ()), _rebound(function, flag)
+
+
+def _as_buffer(
+    flag: Argument, inplace: Trace, functional: Trace, written: tuple[Event, ...]
+) -> BufferUse:
+    return BufferUse(
+        argument=flag,
+        given=inplace,
+        omitted=functional,
+        handed=Handed.BUFFER,
+        written=written,
+        looks=(),
+        reshapes=(),
+        tested=True,
+        fresh_when_omitted=all(_is_fresh(r.value) for r in functional.returns),
+    )
 
 
 def _trace(

@@ -119,3 +119,18 @@ def reported(source: str, directory: Path) -> list[str]:
 )
 def test_one_fault_has_one_finding(source: str, codes: list[str], tmp_path: Path) -> None:
     assert reported(source, tmp_path) == codes
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "if not x.numel():\n    return x.clone()\nreturn backend.run(x, out)",
+        "if not x.numel():\n    return x.clone()\nmade = backend.run(x, out)\nreturn made + 1",
+        "made = backend.run(x, out)\nif x.numel():\n    return backend.pick(made)\nreturn x * 2",
+        "rows = out.shape[0] if out is not None else 1\nreturn backend.run(x, rows) * 2",
+    ],
+)
+def test_optional_input_is_no_buffer_for_going_out_of_sight(lines: str, tmp_path: Path) -> None:
+    head = MAYBE.replace('("out",)', "()").replace("out:", "probs:")
+    source = "import backend\n\n" + body(head, lines.replace("out", "probs"))
+    assert reported(source, tmp_path) == []
