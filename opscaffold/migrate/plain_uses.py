@@ -17,9 +17,7 @@ def other_use(
     if isinstance(function, ast.Lambda) or function.name == "_":
         return None
     inside = {id(n) for r in registrations for n in _registering(r)}
-    for module in project.modules:
-        if function.name not in module.source.text:
-            continue
+    for module in _naming(project, function.name):
         for node in module.parents:
             match node:
                 case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name, ctx=ast.Load()):
@@ -30,6 +28,15 @@ def other_use(
             if any(t.node is function for t in project.resolve(module, node).targets):
                 return module, node
     return None
+
+
+def _naming(project: Project, name: str) -> Iterator[Module]:
+    """The modules that hold a name: also those that know nothing of ops."""
+    for path in project.files:
+        if name.encode() in (project.read(path) or b""):
+            module = project.module_for(path)
+            if module is not None:
+                yield module
 
 
 def registrations_of(op: Op, function: AnyFunction) -> list[Registration]:

@@ -122,6 +122,25 @@ def test_what_cannot_be_repaired_stays_with_a_reason(name: str, tmp_path: Path) 
     assert all(finding.remedy for finding in migration.findings)
 
 
+def test_a_kernel_that_another_module_calls_stays(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    kernel = (
+        "from torch import Tensor\n\n\ndef run(x: Tensor) -> Tensor:\n    return x.contiguous()\n"
+    )
+    (root / "kernels.py").write_text(kernel, "utf-8")
+    (root / "user.py").write_text("from kernels import run\n\nprint(run(1))\n", "utf-8")
+    registered = (
+        "import torch\nfrom kernels import run\n\n"
+        'f = torch.library.custom_op("demo::f", run, mutates_args=())\n'
+    )
+    (root / "ops.py").write_text(registered, "utf-8")
+    left = migrate([root], root=root)
+    assert left.changes == {}
+    assert [f.position.path.name for f in left.findings] == ["user.py"]
+    (root / "user.py").unlink()
+    assert [p.name for p in migrate([root], root=root).changes] == ["kernels.py"]
+
+
 def words(text: str, kind: int) -> Counter[str]:
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     return Counter(t.string for t in tokens if t.type == kind)
