@@ -1,7 +1,7 @@
 """Shows what opscaffold does, on real torch: `make demo` runs this.
 
 First a package with one op of each kind is generated and its tests are run. Then the bundled
-project legacy_ops, whose operators take an optional buffer, is migrated: its tests before, the
+project legacy_ops, whose operators break their contracts, is migrated: its tests before, the
 diff, its tests after, and a second run that finds nothing left to do.
 
 Everything happens in a temporary directory; `--keep DIR` keeps the results in DIR.
@@ -58,12 +58,12 @@ def run_demo(work: Path) -> None:
     heading("2. Run the tests it came with")
     run(package, *PYTEST, PYTHONPATH="src")
 
-    heading("3. Run the tests of a project whose operators take an optional buffer")
+    heading("3. Run the tests of a project whose operators break their contracts")
     project = work / "legacy_ops"
     ignored = shutil.ignore_patterns("__pycache__", ".*")
     shutil.copytree(HERE / "legacy_ops", project, ignore=ignored)
     run(project, *PYTEST, expected=1)
-    print("Each failure is an operator that wrote its buffer, then raised for returning it.")
+    print("Each failure is an operator that returns or changes memory that it should not.")
 
     heading("4. See what migrate would change")
     diff = run(project, *OPSCAFFOLD, "migrate", ".")

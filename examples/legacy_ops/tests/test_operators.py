@@ -3,7 +3,7 @@ import torch
 from torch.library import opcheck
 
 import legacy_ops
-from legacy_ops import fade, gain, pipeline, soft_clip
+from legacy_ops import fade, gain, invert_, meter, pipeline, soft_clip, trim
 
 
 @pytest.fixture
@@ -65,3 +65,20 @@ def test_operators_pass_opcheck(signal):
     opcheck(gain, (signal, 2.0))
     opcheck(fade, (signal, 0.0, 1.0))
     opcheck(soft_clip, (signal,))
+
+
+@pytest.mark.parametrize("samples", [2, 3])
+def test_trim_gives_memory_of_its_own(signal, samples):
+    trim(signal, samples).zero_()
+    assert signal.abs().sum() > 0
+
+
+def test_meter_passes_opcheck(signal):
+    opcheck(meter, (signal, torch.zeros(2)))
+
+
+def test_invert_returns_the_signal_it_changed(signal):
+    expected = -signal
+    assert invert_(signal) is signal
+    torch.testing.assert_close(signal, expected)
+    opcheck(invert_, (signal,))
