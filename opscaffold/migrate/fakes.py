@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -151,6 +152,8 @@ def _place(facts: OpFacts) -> Place:
         raise UnderivableError("its name is computed")
     if definition.form is Form.HELPER:
         raise UnderivableError("a helper of the project registers it")
+    if any(isinstance(n, ast.Lambda) for n in _around(definition)):
+        raise UnderivableError("a lambda registers it, which may never be called")
     kernel = next((r for r in _kernels(facts) if r.function is facts.kernel), definition)
     module = definition.module
     if kernel.module is not module or not isinstance(facts.kernel, ast.FunctionDef):
@@ -165,6 +168,14 @@ def _place(facts: OpFacts) -> Place:
     if root is None:
         raise UnderivableError("the module has no plain name for torch")
     return Place(module, statement, f'{root}.library.{_REGISTER}("{definition.qualname}")')
+
+
+def _around(definition: Registration) -> Iterator[ast.AST]:
+    """The nodes between a registering call and its statement."""
+    node = definition.module.parents.get(definition.call) if definition.call else None
+    while node is not None and node is not definition.statement:
+        yield node
+        node = definition.module.parents.get(node)
 
 
 def _kernels(facts: OpFacts) -> list[Registration]:

@@ -579,6 +579,15 @@ LEFT: dict[str, tuple[Program, str]] = {
         ),
         "is all of its block",
     ),
+    "an op that a lambda makes": (
+        Program(
+            HEADER + "def _f(x: Tensor) -> Tensor:\n    return x * 2\n\n\n"
+            'make = lambda: torch.library.custom_op("demo::f", _f, mutates_args=())\n'
+            "run = torch.compile(make())\n",
+            (),
+        ),
+        "which may never be called",
+    ),
     "sizes that depend on data": (
         kernel("return x[x > 0]", below=COMPILED),
         "cannot be told from metadata",
