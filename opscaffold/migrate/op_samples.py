@@ -20,7 +20,7 @@ from opscaffold.contract.model import (
 )
 
 # More would be no help: what these do not fit needs a person.
-_MOST = 24
+_MOST = 32
 _SHAPES = ("4, 4", "4", "2, 4, 4")
 _INDEX = re.compile(
     r"(^|_)(idx|index|indices|indexes|ids?|offsets?|slots?|lens?|lengths?|pos)(_|$)"
@@ -55,8 +55,29 @@ def sample_calls(contract: OpContract) -> list[str]:
 def _combinations(
     needed: Sequence[Parameter], options: Sequence[Sequence[str]]
 ) -> Iterator[Sequence[str]]:
-    """Values for all arguments: tensors of one shape, then of several; numbers vary last."""
+    """Values for all arguments: tensors of one shape, then of several; numbers vary last.
+
+    Where no name tells of indices, the last tensor may hold them all the same, or a mask.
+    """
     tensors = [i for i, p in enumerate(needed) if _has_shape(p)]
+    last = tensors[-1] if len(tensors) > 1 else None
+    plain = list(_shaped(needed, options, tensors))
+    if last is None or any(not text.startswith("floats") for text in options[last]):
+        yield from plain
+        return
+    yield from plain[: _MOST // 2]
+    for maker in ("indices", "mask"):
+        for values in plain[: _MOST // 4]:
+            yield [
+                value.replace("floats", maker) if index == last else value
+                for index, value in enumerate(values)
+            ]
+
+
+def _shaped(
+    needed: Sequence[Parameter], options: Sequence[Sequence[str]], tensors: Sequence[int]
+) -> Iterator[Sequence[str]]:
+    """Values for all arguments, by the shapes of tensors and the values of others."""
     others = [i for i in range(len(needed)) if i not in tensors]
     shapes = sorted(
         itertools.product(range(len(_SHAPES)), repeat=len(tensors)),
