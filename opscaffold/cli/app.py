@@ -121,6 +121,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         show = getattr(error, "show", None)
         if show is None or not hasattr(error, "exit_code"):
             raise
+        message = getattr(error, "message", None)
+        if isinstance(message, str):
+            # Some releases of Typer put the kind of exception before a wrong choice.
+            error.message = message.replace("Value error, ", "")  # type: ignore[attr-defined]
         show()
         return int(error.exit_code)
     return result if isinstance(result, int) else OK

@@ -12,7 +12,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="CODE|NAME|KIND",
-            help="A rule by code or name, or functional, in-place, out= or mutable.",
+            help="A rule by code or name, a start of codes; functional, in-place, out= or mutable.",
         ),
     ] = None,
     *,

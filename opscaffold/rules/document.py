@@ -10,7 +10,7 @@ from opscaffold.contract.decision import Outcome
 from opscaffold.contract.model import Kind
 from opscaffold.errors import UserError
 from opscaffold.findings.model import Severity
-from opscaffold.rules.selection import Reported, everything
+from opscaffold.rules.selection import Reported, UnknownSelectorError, everything, find
 
 _REPAIRS = {
     "safe": "`opscaffold migrate` repairs it, and keeps what the program does.",
@@ -28,8 +28,10 @@ _SEVERITIES = {
 }
 
 
-def lookup(word: str) -> Reported | Kind:
+def lookup(word: str) -> Reported | Kind | tuple[Reported, ...]:
     """Return the rule or kind that a word stands for: a code, a name, or a kind.
+
+    Several rules for the start of their codes, as ``--select`` takes it, and for ``ALL``.
 
     Raises UserError, whose text names what is near.
     """
@@ -41,24 +43,25 @@ def lookup(word: str) -> Reported | Kind:
         outcome = decision.outcome_of(kind)
         if lowered in (kind.value, outcome.id, kind.value.rstrip("=")):
             return kind
+    try:
+        return find(word.strip())
+    except UnknownSelectorError:
+        pass
     words = [w for r in everything() for w in (r.code, r.name)] + [k.value for k in Kind]
-    near = difflib.get_close_matches(lowered, words, 1, 0.6)
-    near = near or difflib.get_close_matches(word.upper(), words, 1, 0.6)
+    # Codes are all alike: only one that is nearly right is meant.
+    least = 0.8 if any(char.isdigit() for char in word) else 0.6
+    near = difflib.get_close_matches(lowered, words, 1, least)
+    near = near or difflib.get_close_matches(word.upper(), words, 1, least)
     hint = f"; did you mean {near[0]!r}?" if near else "; `opscaffold explain` lists all"
     raise UserError(f"there is no rule and no kind {word!r}{hint}")
 
 
 def overview() -> str:
     """Return one line for each rule and each kind."""
-    rules = [(r.code, r.name, r.summary) for r in everything()]
     kinds = [(k.value, decision.outcome_of(k).consequences[0]) for k in Kind]
-    wide = max(len(name) for _, name, _ in rules)
     wide_kind = max(len(name) for name, _ in kinds)
-    lines = ["Rules:"]
-    lines += [f"  {code}  {name:<{wide}}  {summary}" for code, name, summary in rules]
-    lines += ["", "Kinds of op:"]
-    lines += [f"  {name:<{wide_kind}}  {first}" for name, first in kinds]
-    return "\n".join(lines) + "\n"
+    lines = [f"  {name:<{wide_kind}}  {first}" for name, first in kinds]
+    return "\n".join([_listed(everything()), "Kinds of op:", *lines]) + "\n"
 
 
 def rule_text(rule: Reported) -> str:
@@ -96,8 +99,10 @@ def kind_text(kind: Kind) -> str:
     )
 
 
-def explanation(found: Reported | Kind) -> str:
-    """Return a heading and the text of a rule or kind."""
+def explanation(found: Reported | Kind | tuple[Reported, ...]) -> str:
+    """Return a heading and the text of a rule or kind; of several rules one line each."""
+    if isinstance(found, tuple):
+        return _listed(found)
     if isinstance(found, Kind):
         return f"# {decision.outcome_of(found).title}\n\n{kind_text(found)}"
     return f"# {found.code} {found.name}\n\n{rule_text(found)}"
@@ -115,6 +120,12 @@ def page() -> str:
     parts += ["## Kinds of op", "Every contract is of one of these kinds."]
     parts += [f"### {_title(kind)}\n\n{kind_text(kind)}".rstrip() for kind in Kind]
     return "\n\n".join(parts) + "\n"
+
+
+def _listed(rules: Sequence[Reported]) -> str:
+    wide = max(len(rule.name) for rule in rules)
+    lines = [f"  {rule.code}  {rule.name:<{wide}}  {rule.summary}" for rule in rules]
+    return "\n".join(["Rules:", *lines]) + "\n"
 
 
 def _title(kind: Kind) -> str:
@@ -147,7 +158,7 @@ def _code(source: str) -> str:
 def _sentence(text: str) -> str:
     text = text.strip()
     capital = text[:1].upper() + text[1:]
-    return capital if capital.endswith((".", "!", "`")) else f"{capital}."
+    return capital if capital.endswith((".", "!")) else f"{capital}."
 
 
 def _answered(question: str, answer: str) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-_COMMENT = re.compile(r"#\s*opscaffold\s*:\s*ignore(?![\w-])\s*(?:\[([^\]#]*)\])?")
+_COMMENT = re.compile(r"#\s*opscaffold\s*:\s*ignore(?![\w-])\s*(?:\[([^\]#]*)\])?", re.IGNORECASE)
 _NEWLINE = re.compile(r"\r\n?")
 _BETWEEN = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
 MARK = b"opscaffold"
-"""What a file holds that has such a comment."""
+"""What a file holds, in lower case, that has such a comment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Ignore:
     """One comment. ``words`` are what stands in its brackets: none for a bare one.
 
     It is about the logical line that it stands in or behind, ``first`` to ``last``: a statement,
-    a decorator, or the head of a definition, over as many lines as that is written on.
+    a decorator, or the head of a definition, over as many lines as that is written on. ``alone``
+    says that there is none: only the comment stands on its line. ``end`` is the column behind it.
     """
 
     line: int
@@ -27,6 +28,8 @@ class Ignore:
     words: tuple[str, ...]
     first: int
     last: int
+    alone: bool = field(default=False, compare=False)
+    end: int | None = field(default=None, compare=False)
 
 
 def read_ignores(text: str) -> list[Ignore]:
@@ -37,7 +40,7 @@ def read_ignores(text: str) -> list[Ignore]:
     """
     lines = io.StringIO(_NEWLINE.sub("\n", text))
     found: list[Ignore] = []
-    waiting: list[tuple[int, int, tuple[str, ...]]] = []
+    waiting: list[Ignore] = []
     first: int | None = None
     try:
         for token in tokenize.generate_tokens(lines.readline):
@@ -45,14 +48,14 @@ def read_ignores(text: str) -> list[Ignore]:
                 words = _words(token.string)
                 if words is None:
                     continue
-                line, column = token.start[0], token.start[1] + 1
-                if first is None:
-                    found.append(Ignore(line, column, words, line, line))
-                else:
-                    waiting.append((line, column, words))
+                line, column, end = token.start[0], token.start[1] + 1, token.end[1] + 1
+                alone = first is None
+                ignore = Ignore(line, column, words, line, line, alone, end)
+                (found if alone else waiting).append(ignore)
             elif token.type == tokenize.NEWLINE:
-                for line, column, words in waiting:
-                    found.append(Ignore(line, column, words, first or line, token.start[0]))
+                for ignore in waiting:
+                    start = first or ignore.line
+                    found.append(replace(ignore, first=start, last=token.start[0]))
                 waiting, first = [], None
             elif first is None and token.type not in _BETWEEN:
                 first = token.start[0]

@@ -50,15 +50,16 @@ def _declared(op: Op) -> frozenset[str]:
 def _message(op: Op, use: BufferUse) -> str:
     name = use.argument.name
     hands_back = use.handed in {Handed.BUFFER, Handed.VIEW, Handed.MIXED}
+    allocated = "allocated when omitted and " if use.fresh_when_omitted else ""
     if op.definition.role in _CHECKED and hands_back:
         return (
-            f"`{name}` is allocated when omitted and returned when given: a call that passes it "
-            "raises after the buffer was written"
+            f"`{name}` is {allocated}returned when given: a call that passes it raises after the "
+            "buffer was written"
         )
     if hands_back:
         return (
-            f"`{name}` is allocated when omitted and returned when given: eager mode works, "
-            "torch.compile takes the two for separate memory"
+            f"`{name}` is {allocated}returned when given: eager mode works, torch.compile takes "
+            "the two for separate memory"
         )
     return f"whether the result is allocated or goes to `{name}` depends on the call"
 

@@ -10,13 +10,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from opscaffold.contract.model import Kind, OpContract
+from opscaffold.contract.model import Kind, OpContract, base_name
 from opscaffold.effects.summary import Answer
 from opscaffold.findings.intents import WriteFake
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.contracts import contract_of
 from opscaffold.rules.fakes import dispatch_key, has_fake, is_fake
+from opscaffold.rules.flags import flagged
 from opscaffold.rules.outputs import outputs_of
 from opscaffold.rules.uses import uses_of
 from opscaffold.source.model import Form, Module, Op, Registration, Role
@@ -49,12 +50,20 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     yield RULE.finding(
         facts.module if op.definition.function is not None else op.definition.module,
         node,
-        "the op returns a tensor and has no fake kernel: torch.compile and torch.export raise "
-        "where they meet it",
+        f"the op returns {_returned(facts)} and has no fake kernel: torch.compile and torch.export "
+        "raise where they meet it",
         op=op.qualname,
         evidence=[evidence],
         intent=WriteFake(op.qualname),
     )
+
+
+def _returned(facts: OpFacts) -> str:
+    contract = contract_of(facts.project, facts.op)
+    returns = () if contract is None else contract.returns
+    if any(base_name(value.type) == "Tensor" for value in returns):
+        return "a tensor"
+    return "a value" if len(returns) == 1 else "values"
 
 
 def lacks_fake(facts: OpFacts) -> bool:
@@ -120,7 +129,7 @@ def _will_change(facts: OpFacts) -> bool:
         a.exact and a.answer is Answer.ALWAYS and a.root.startswith("param:")
         for a in effects.aliases
     )
-    return back or bool(outputs_of(facts))
+    return back or bool(outputs_of(facts)) or bool(flagged(facts))
 
 
 def _hands_on(module: Module, node: ast.expr) -> bool:
@@ -190,7 +199,7 @@ RULE = Rule(
     code="OPS110",
     name="missing-fake",
     severity=Severity.WARNING,
-    summary="The op returns a tensor, and no fake kernel says of which shape and dtype.",
+    summary="The op returns something, and no fake kernel says of which shape and dtype.",
     why="torch.compile and torch.export run a program on tensors without data. Where they meet "
     "an op that has no fake kernel they raise, and opcheck fails. Only reported where the "
     "program compiles or exports something, or its other ops have fakes.",

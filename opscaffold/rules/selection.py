@@ -59,7 +59,7 @@ def find(selector: str) -> tuple[Reported, ...]:
         started = tuple(r for r in known if r.code.startswith(selector.upper()))
         if started:
             return started
-    raise UnknownSelectorError(f"there is no rule {selector!r}{_near(selector, known)}")
+    raise UnknownSelectorError(f"there is no rule {selector!r}{near(selector)}")
 
 
 def chosen(layers: Iterable[Layer]) -> frozenset[str]:
@@ -152,10 +152,11 @@ def _closeness(selector: str) -> int:
     return 1000 if whole else len(selector)
 
 
-def _near(selector: str, known: Sequence[Reported]) -> str:
-    words = [word for r in known for word in (r.code, r.name)]
+def near(selector: str) -> str:
+    """Return the end of a message on a selector that is none: what may have been meant."""
+    words = [word for r in everything() for word in (r.code, r.name)]
     for form in (selector.lower(), selector.upper()):
         close = difflib.get_close_matches(form, words, 1, 0.7)
         if close:
             return f"; did you mean {close[0]!r}?"
-    return "; `opscaffold explain` lists all"
+    return "; `opscaffold explain` lists all rules"

@@ -12,9 +12,17 @@ from opscaffold.config.model import Config
 from opscaffold.findings.model import Finding, Position
 from opscaffold.rules.ignores import MARK, Ignore, read_ignores
 from opscaffold.rules.notices import BARE_IGNORE, UNUSED_IGNORE
-from opscaffold.rules.selection import UnknownSelectorError, everything, find, ignored_per_file
+from opscaffold.rules.selection import (
+    UnknownSelectorError,
+    everything,
+    find,
+    ignored_per_file,
+    near,
+)
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project
+
+_MOVE = "put it behind the statement that it is about, on a line of that, or remove the code"
 
 
 class Suppression:
@@ -79,14 +87,16 @@ class Suppression:
     def _about_comments(self, codes: frozenset[str]) -> Iterator[Finding]:
         for path in sorted(self._project.selected):
             for ignore in self._ignores_of(path):
-                position = Position(path, ignore.line, ignore.column)
+                position = Position(path, ignore.line, ignore.column, ignore.end)
                 if not ignore.words:
                     message = "this comment names no rule, so nothing is held back by it"
                     yield BARE_IGNORE.finding(position, message)
                 for word in ignore.words:
                     message = self._fault(path, ignore, word, codes)
                     if message:
-                        yield UNUSED_IGNORE.finding(position, message)
+                        known = ignore.alone and self._code(word) is not None
+                        remedy = _MOVE if known else ""
+                        yield UNUSED_IGNORE.finding(position, message, remedy=remedy)
 
     def _fault(self, path: Path, ignore: Ignore, word: str, codes: frozenset[str]) -> str:
         code = self._code(word)
@@ -96,10 +106,15 @@ class Suppression:
             return ""
         if code not in codes or code in self._codes_of_file(path):
             return ""
-        return f"{word} is not reported here, so this comment holds nothing back"
+        message = f"{word} is not reported here, so this comment holds nothing back"
+        return (
+            f"{message}: it stands alone on its line, and is about no other"
+            if ignore.alone
+            else (message)
+        )
 
     def _code(self, word: str) -> str | None:
-        return self._names.get(word) or self._names.get(word.upper())
+        return self._names.get(word.lower()) or self._names.get(word.upper())
 
     def _ignores_of(self, path: Path) -> list[Ignore]:
         if path not in self._ignores:
@@ -107,7 +122,7 @@ class Suppression:
         return self._ignores[path]
 
     def _read(self, path: Path) -> list[Ignore]:
-        if MARK not in (self._project.read(path) or b""):
+        if MARK not in (self._project.read(path) or b"").lower():
             return []
         module = self._project.module_for(path)
         return [] if module is None else read_ignores(module.source.text)
@@ -122,8 +137,8 @@ def _head(module: Module, node: ast.AST) -> Iterator[tuple[Path, int]]:
 def _unknown(word: str) -> str:
     try:
         several = find(word)
-    except UnknownSelectorError as error:
-        return f"{error}, so this comment holds nothing back"
+    except UnknownSelectorError:
+        return f"there is no rule {word!r}, so this comment holds nothing back{near(word)}"
     return (
         f"{word} stands for {len(several)} rules, and a comment must name each, so it holds "
         "nothing back"

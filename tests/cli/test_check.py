@@ -119,6 +119,8 @@ def test_which_rules_and_files_count(
     [
         ("= None) -> Tensor:", "= None) -> Tensor:  # opscaffold: ignore[OPS101]"),
         ('("out",))', '("out",))  # noqa  # opscaffold:ignore[ maybe-out , ]'),
+        ('("out",))', '("out",))  # Opscaffold: Ignore[ops101]'),
+        ('("out",))', '("out",))  # OPSCAFFOLD:IGNORE[Maybe-Out]'),
         ("def double(x: Tensor,", "def double(  # opscaffold: ignore[OPS101]\n    x: Tensor,\n   "),
     ],
 )
@@ -374,3 +376,83 @@ def test_any_name_is_shown_on_any_terminal(project: Checker, shape: str, encodin
     assert done.returncode == 1, done.stderr
     if shape in ("json", "sarif"):
         assert "\u6570" in json.dumps(json.loads(done.stdout), ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("comment", "message", "remedy"),
+    [
+        (
+            "# opscaffold: ignore[OPS101]\n",
+            (
+                "OPS101 is not reported here, so this comment holds nothing back: it stands alone on "
+                "its line, and is about no other"
+            ),
+            "put it behind the statement that it is about, on a line of that, or remove the code",
+        ),
+        (
+            "x = 1  # opscaffold: ignore[OPS101]\n",
+            "OPS101 is not reported here, so this comment holds nothing back",
+            "remove the code from the comment",
+        ),
+        (
+            "# opscaffold: ignore[OPS999]\n",
+            (
+                "there is no rule 'OPS999', so this comment holds nothing back; `opscaffold explain` "
+                "lists all rules"
+            ),
+            "remove the code from the comment",
+        ),
+        (
+            "x = 1  # opscaffold: ignore[maybe-outs]\n",
+            (
+                "there is no rule 'maybe-outs', so this comment holds nothing back; did you mean "
+                "'maybe-out'?"
+            ),
+            "remove the code from the comment",
+        ),
+    ],
+)
+def test_an_idle_comment_is_told_what_to_do(
+    project: Checker, comment: str, message: str, remedy: str
+) -> None:
+    project.write("ops.py", comment + BREACH)
+    findings = project.document("--select", "OPS002,OPS101")["findings"]
+    (finding,) = (each for each in findings if each["code"] == "OPS002")
+    assert (finding["message"], finding["remedy"]) == (message, remedy)
+    start, end = finding["column"], finding["end_column"]
+    assert comment[start - 1 : end - 1] == comment[comment.index("#") :].rstrip()
+
+
+def test_a_wrong_choice_is_told_without_its_exception(project: Checker) -> None:
+    code, _, err = project.run("--format", "full")
+    assert code == 2
+    assert "'full'" in err
+    assert "Value error" not in err
+
+
+@pytest.mark.parametrize(
+    ("result", "value", "said"),
+    [
+        ("Tensor", "x * 2", "returns a tensor"),
+        ("list[Tensor]", "[x * 2]", "returns a tensor"),
+        ("int", "x.numel()", "returns a value"),
+        ("tuple[int, float]", "(1, 2.0)", "returns values"),
+    ],
+)
+def test_a_missing_fake_says_what_is_returned(
+    project: Checker, result: str, value: str, said: str
+) -> None:
+    text = CLEAN.partition("@triple.register_fake")[0].replace("-> Tensor", f"-> {result}")
+    project.write("ops.py", text.replace("x * 3", value) + "run = torch.compile(triple)\n")
+    (finding,) = project.document("--select", "OPS110")["findings"]
+    assert f"the op {said} and has no fake kernel" in finding["message"]
+
+
+def test_a_buffer_that_is_never_allocated_is_not_called_so(project: Checker) -> None:
+    text = BREACH.replace("    if out is None:\n        out = torch.empty_like(x)\n", "")
+    text = text.replace(
+        "return torch.mul(x, 2, out=out)", "torch.mul(x, 2, out=out)\n    return out"
+    )
+    project.write("ops.py", text)
+    (finding,) = project.document("--select", "OPS101")["findings"]
+    assert finding["message"].startswith("`out` is returned when given")

@@ -61,13 +61,35 @@ def test_a_kind_is_explained(capsys: pytest.CaptureFixture[str], word: str, titl
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"), [("maybe-ot", "'maybe-out'"), ("OPS0011", "'OPS001'"), ("zzz", "lists all")]
+    ("word", "hint"),
+    [
+        ("maybe-ot", "'maybe-out'"),
+        ("OPS0011", "'OPS001'"),
+        ("OSP101", "'OPS101'"),
+        ("OPS9", "lists all"),
+        ("zzz", "lists all"),
+    ],
 )
 def test_an_unknown_word_names_what_is_near(
     capsys: pytest.CaptureFixture[str], word: str, hint: str
 ) -> None:
     assert main(["explain", word]) == 2
     assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("start", ["OPS1", "ops10", "OPS", "all"])
+def test_the_start_of_codes_lists_their_rules(
+    capsys: pytest.CaptureFixture[str], start: str
+) -> None:
+    codes = CODES if start == "all" else [c for c in CODES if c.startswith(start.upper())]
+    assert len(codes) > 1
+    assert re.findall(r"^  (OPS\d+)", explain(capsys, start), re.MULTILINE) == codes
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_what_to_do_is_whole_sentences(capsys: pytest.CaptureFixture[str], code: str) -> None:
+    (said,) = re.findall(r"\*\*What to do\.\*\* (.*)", explain(capsys, code))
+    assert re.search(r"[.!] (It has to|`opscaffold migrate`)[^.]*\.$", said)
 
 
 def test_the_page_takes_no_rule(capsys: pytest.CaptureFixture[str]) -> None:
