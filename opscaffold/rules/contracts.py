@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from opscaffold.contract.grammar import SchemaError, parse_schema
 from opscaffold.contract.model import Default, OpContract, Tag
@@ -16,6 +17,12 @@ from opscaffold.source.model import Form, FunctionNode, Module, Op, Registration
 from opscaffold.source.project import Project
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+# Asked for again and again: once for each rule.
+_KNOWN: WeakKeyDictionary[Project, dict[tuple[Op, frozenset[Tag], bool], OpContract | None]] = (
+    WeakKeyDictionary()
+)
+_POSTPONED: WeakKeyDictionary[ast.Module, bool] = WeakKeyDictionary()
 
 
 def contract_of(project: Project, op: Op) -> OpContract | None:
@@ -81,12 +88,14 @@ def default_of(
 
 def postponed(module: Module) -> bool:
     """Whether a module has ``from __future__ import annotations``."""
-    return any(
-        isinstance(n, ast.ImportFrom)
-        and n.module == "__future__"
-        and any(a.name == "annotations" for a in n.names)
-        for n in module.tree.body
-    )
+    if module.tree not in _POSTPONED:
+        _POSTPONED[module.tree] = any(
+            isinstance(n, ast.ImportFrom)
+            and n.module == "__future__"
+            and any(a.name == "annotations" for a in n.names)
+            for n in module.tree.body
+        )
+    return _POSTPONED[module.tree]
 
 
 def origins(project: Project, module: Module) -> Callable[[ast.expr], str | None]:
@@ -125,6 +134,16 @@ def _float(text: str) -> Default | None:
 
 
 def _contract(project: Project, op: Op, tags: frozenset[Tag], *, loose: bool) -> OpContract | None:
+    known = _KNOWN.setdefault(project, {})
+    key = (op, tags, loose)
+    if key not in known:
+        known[key] = _read_contract(project, op, tags, loose=loose)
+    return known[key]
+
+
+def _read_contract(
+    project: Project, op: Op, tags: frozenset[Tag], *, loose: bool
+) -> OpContract | None:
     definition = op.definition
     schema = definition.schema
     if schema is not None:

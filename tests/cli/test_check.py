@@ -384,8 +384,8 @@ def test_any_name_is_shown_on_any_terminal(project: Checker, shape: str, encodin
         (
             "# opscaffold: ignore[OPS101]\n",
             (
-                "OPS101 is not reported here, so this comment holds nothing back: it stands alone on "
-                "its line, and is about no other"
+                "OPS101 is not reported here, so this comment holds nothing back: it stands alone "
+                "on its line, and is about no other"
             ),
             "put it behind the statement that it is about, on a line of that, or remove the code",
         ),
@@ -397,8 +397,8 @@ def test_any_name_is_shown_on_any_terminal(project: Checker, shape: str, encodin
         (
             "# opscaffold: ignore[OPS999]\n",
             (
-                "there is no rule 'OPS999', so this comment holds nothing back; `opscaffold explain` "
-                "lists all rules"
+                "there is no rule 'OPS999', so this comment holds nothing back; `opscaffold "
+                "explain` lists all rules"
             ),
             "remove the code from the comment",
         ),
