@@ -122,7 +122,7 @@ class Conditions(Recorder):
                 if not isinstance(op, ast.Is | ast.IsNot):
                     self.read(sides, expr, env)
                 self.tested = terms.of_comparison(sides[0], op, sides[1])
-                return None
+                return terms.settled(self.tested)
             case ast.Call(func=ast.Name(id="isinstance"), args=[subject, kind]):
                 owner = self.value(subject, env)
                 asked = f"isinstance({owner.term}, {ast.unparse(kind)})"

@@ -7,11 +7,13 @@ the dtype of a tensor, a comparison of such. A value bound anew has another term
 from __future__ import annotations
 
 import ast
+import re
 
 from opscaffold.effects.values import UNSEEN, Value
 
 _NOT = "not "
 _EQUAL = " == ="
+_NUMBERS = re.compile(r"(not )?=(-?\d+) == =(-?\d+)")
 _NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.NotEq: ast.Eq,
     ast.IsNot: ast.Is,
@@ -66,6 +68,12 @@ def of_comparison(left: Value, op: ast.cmpop, right: Value) -> str | None:
         return None
     made = f"{one} {_SIGNS[kind]} {other}"
     return negated(made) if opposite else made
+
+
+def settled(term: str | None) -> bool | None:
+    """How a comparison of two numbers that are written out comes out; None for any other."""
+    found = None if term is None else _NUMBERS.fullmatch(term)
+    return None if found is None else (found[2] == found[3]) is (found[1] is None)
 
 
 def of_nullness(value: Value, *, positive: bool) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import libcst as cst
 
@@ -19,6 +20,7 @@ from opscaffold.migrate.attached_slots import refuse_hidden_names
 from opscaffold.migrate.attached_swaps import Renamer, Swaps, words_of
 from opscaffold.migrate.bindings import Bindings
 from opscaffold.migrate.definition import others_of
+from opscaffold.migrate.delegates import Decorate
 from opscaffold.migrate.edits import FileEdits, ImportEdit
 from opscaffold.migrate.plan import Context
 from opscaffold.migrate.refusal import RefusalError
@@ -27,6 +29,7 @@ from opscaffold.migrate.signature import with_keyword_out, without_parameter
 from opscaffold.migrate.split import (
     Cut,
     Half,
+    Halves,
     refuse_lost_effects,
     specialised,
     split,
@@ -64,6 +67,15 @@ class KernelSplitter:
     index: int | None
     suffix: str
     edits_of: Callable[[Module], FileEdits]
+
+    ending: ClassVar[str] = "_out"
+    """What stands behind a kernel's name for its part that is not functional."""
+
+    def halve(
+        self, syntax: Syntax, function: ast.FunctionDef, cut: Cut, decorate: Decorate
+    ) -> Halves:
+        """The parts of one kernel."""
+        return split(syntax, function, cut, decorate)
 
     @property
     def op(self) -> Op:
@@ -103,7 +115,7 @@ class KernelSplitter:
             raise functions.refusal(first, "its kernel is not in sight")
         module, function = functions.given(first, argument, "kernel")
         self._refuse_double_use(module, function, group)
-        use = self._use(module, function)
+        use = self.use_of(module, function)
         syntax = self.context.syntaxes.of(module)
         inside = self.bindings.edits.get(module.path, FileEdits())
         if edits_inside(inside, syntax.key(function)):
@@ -150,7 +162,7 @@ class KernelSplitter:
                 )
         del module
 
-    def _use(self, module: Module, function: AnyFunction) -> BufferUse:
+    def use_of(self, module: Module, function: AnyFunction) -> BufferUse:
         """How a kernel treats the buffer. Raises RefusalError where that forbids a split."""
         spec = function.args
         if spec.vararg or spec.kwarg or spec.posonlyargs:
@@ -201,7 +213,7 @@ class KernelSplitter:
         if plain == "_":
             out_name, base = "_", self.op.name
         else:
-            out_name, base = self._free_name(module, function, f"{plain}_out"), plain
+            out_name, base = self._free_name(module, function, f"{plain}{self.ending}"), plain
         kernel_name = self._free_name(module, function, f"_{base.lstrip('_')}_kernel")
         cut = Cut(use, self.index, out_name, kernel_name)
         decorators = [r for r in group if isinstance(r.statement, ast.FunctionDef)]
@@ -219,7 +231,7 @@ class KernelSplitter:
                 decorators=[cst.ensure_type(d.visit(swaps), cst.Decorator) for d in node.decorators]
             )
 
-        halves = split(syntax, function, cut, decorate)
+        halves = self.halve(syntax, function, cut, decorate)
         own = use.argument.name
         if self.index is None and own != self.buffer:
             halves = replace(halves, out=self._with_buffer_name(module, function, halves.out, own))
@@ -331,7 +343,7 @@ class KernelSplitter:
                 for alias in imports_of(registration.module, local):
                     if alias.name != old or not direct:
                         continue
-                    new = name if alias.asname is None else f"{alias.asname}_out"
+                    new = name if alias.asname is None else f"{alias.asname}{self.ending}"
                     taken = self.context.project.bindings_in_scope(registration.module, argument)
                     if new not in taken:
                         edit = ImportEdit(name, None if alias.asname is None else new)

@@ -66,23 +66,28 @@ class Attachments:
                 kernels.append(registration)
                 continue
             try:
-                self._plan(registration)
+                self.plan_one(registration)
             except RefusalError as refusal:
                 refusal.where = refusal.where or registration.module
                 refusal.node = refusal.node or registration.statement
                 self.reasons.append(refusal)
-        self.reasons += KernelSplitter(
+        self.reasons += self.splitter().split_all(kernels)
+        return [*(r for r in reasons if id(r.node) not in self._omitting), *self.reasons]
+
+    def splitter(self) -> KernelSplitter:
+        """What splits the kernels."""
+        return KernelSplitter(
             self.context,
             self.facts,
             self.bindings,
             self.signature.buffer,
             self.signature.into,
             self.bindings.qualname.removeprefix(self.op.qualname),
-            self._edits_of,
-        ).split_all(kernels)
-        return [*(r for r in reasons if id(r.node) not in self._omitting), *self.reasons]
+            self.edits_of,
+        )
 
-    def _plan(self, registration: Registration) -> None:
+    def plan_one(self, registration: Registration) -> None:
+        """Plan one registration that is no kernel. Raises RefusalError."""
         project, syntaxes = self.context.project, self.context.syntaxes
         functions = Functions(project, [registration])
         calls = [r.call for r in project.references(self.op) if r.call is not None]
@@ -107,19 +112,19 @@ class Attachments:
                 )
                 for module, change in editor.edit(registration):
                     self._take(module, change)
-                self._note_calls_under_grad()
+                self.note_calls_under_grad()
             case Role.VMAP:
                 module, change, buffer = rules.edit_vmap(registration)
                 self._take(module, change, buffer)
-                self._note(
+                self.note(
                     registration, "vmap rule", "vmap cannot batch what is written to a buffer"
                 )
             case Role.TORCH_DISPATCH:
                 self._take(*rules.edit_dispatch(registration))
-                self._note(registration, "torch_dispatch rule", "it was written for one op")
+                self.note(registration, "torch_dispatch rule", "it was written for one op")
             case Role.AUTOCAST:
                 why = "a cast copy of the buffer would be written instead"
-                self._note(registration, "autocast rule", why)
+                self.note(registration, "autocast rule", why)
             case _:
                 raise RefusalError(
                     registration.statement,
@@ -137,7 +142,8 @@ class Attachments:
             return False
         return any(p.name == buffer and p.default is not None for p in contract.parameters)
 
-    def _edits_of(self, module: Module) -> FileEdits:
+    def edits_of(self, module: Module) -> FileEdits:
+        """The edits of a module, to add to."""
         return self.edits.setdefault(module, FileEdits())
 
     def _take(self, module: Module, change: FunctionChange, buffer: str | None = None) -> None:
@@ -151,7 +157,7 @@ class Attachments:
         if buffer is not None:
             _refuse_left_over(built, buffer, change.function)
         key = change.syntax.key(change.function)
-        target = self._edits_of(module)
+        target = self.edits_of(module)
         if isinstance(built, cst.Lambda):
             target.lambdas[key] = built
         else:
@@ -186,7 +192,8 @@ class Attachments:
             self._omitting.add(id(call))
         return replace(edits, calls=calls)
 
-    def _note_calls_under_grad(self) -> None:
+    def note_calls_under_grad(self) -> None:
+        """Say which calls cannot be under grad, as before."""
         for module, call in calls_under_grad(self.context.project, self.op, self.bindings):
             raises = "PyTorch raises for that, as it did before"
             if self.signature.into is not None:
@@ -204,7 +211,8 @@ class Attachments:
             if note not in self.plan.notes:
                 self.plan.notes.append(note)
 
-    def _note(self, registration: Registration, what: str, why: str) -> None:
+    def note(self, registration: Registration, what: str, why: str) -> None:
+        """Say that something stays with the functional half."""
         self.plan.notes.append(
             Finding(
                 MENTION_CODE,

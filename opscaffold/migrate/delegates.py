@@ -25,7 +25,7 @@ def delegates(
     half = Half.OUT if cut.index is None else Half.INTO
     blank = [cst.EmptyLine(indent=False)] * (1 if function.col_offset else 2)
     given = mutable_half(syntax, node, cut)
-    made: list[cst.BaseStatement] = [_undecorated(node, decorate)]
+    made: list[cst.BaseStatement] = [undecorated(node, decorate)]
     for name, params, which in (
         (fresh_name, without_parameter(node.params, buffer), None),
         (cut.out_name, given.params, half),
@@ -33,18 +33,18 @@ def delegates(
         call = _call(node, buffer if which is not None else "", buffer)
         body = f"    {'' if which is Half.INTO else 'return '}{call}\n"
         returns = given.returns if which is Half.INTO else node.returns
-        made.append(_function(node, name, params, returns, body, which, decorate, blank))
+        made.append(calling(node, name, params, returns, body, which, decorate, blank))
     return made
 
 
-def _undecorated(node: cst.FunctionDef, decorate: Decorate) -> cst.FunctionDef:
+def undecorated(node: cst.FunctionDef, decorate: Decorate) -> cst.FunctionDef:
     """The kernel without the decorators that a half has in another form, which register."""
     given = decorate(node, node, Half.OUT)
     kept = [d for d, g in zip(node.decorators, given.decorators, strict=True) if d is g]
     return node.with_changes(decorators=kept)
 
 
-def _function(
+def calling(
     node: cst.FunctionDef,
     name: str,
     params: cst.Parameters,
@@ -54,6 +54,7 @@ def _function(
     decorate: Decorate,
     blank: list[cst.EmptyLine],
 ) -> cst.FunctionDef:
+    """A function of that body, with the registering decorators of ``node`` for one half."""
     arrow = "" if returns is None else f" -> {code_of(returns.annotation)}"
     texts = [parameter_code(p) for p in params.params]
     if params.kwonly_params:

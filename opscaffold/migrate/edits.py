@@ -32,7 +32,9 @@ class CallEdit:
     ``column`` where that is in its line, ``one_line`` that it may not be broken (in an f-string).
     ``places`` are the ways in which an op that takes the buffer by position can be called, the
     better one first: the place of the buffer among the arguments, and for each argument in order
-    the name that it is passed by (empty: by position).
+    the name that it is passed by (empty: by position). Where the argument is a flag that chose,
+    ``flag`` is its value for which the new op is called; it is dropped in any form, and its index
+    is -1 where the call leaves it out.
     """
 
     form: CallForm
@@ -46,6 +48,7 @@ class CallEdit:
     column: int = 0
     one_line: bool = False
     places: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    flag: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,9 @@ class VoidEdit:
     ``bound`` are arguments that need a name: the place in the call as written, the name, and
     whether the name is bound ahead of the call. ``picked`` is a subscript around the call with
     the element it takes. ``kept`` are the elements that an assignment still assigns, where it is
-    not the whole.
+    not the whole. Of a choice between two calls, ``first`` says that the one whose test holds
+    returns nothing, and not the other; where it is not all of its statement, it is made in front
+    of that and binds ``name`` to the value, which stands in the call's place.
     """
 
     statement: Key
@@ -67,6 +72,8 @@ class VoidEdit:
     bound: tuple[tuple[int, str, bool], ...] = ()
     picked: tuple[Key, int] | None = None
     kept: tuple[int, ...] | None = None
+    first: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

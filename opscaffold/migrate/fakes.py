@@ -17,6 +17,7 @@ from opscaffold.migrate.syntax import code_of
 from opscaffold.rules import missing_fake
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.declared import maybe_outs
+from opscaffold.rules.flags import flagged
 from opscaffold.rules.functions import AnyFunction
 from opscaffold.rules.kernels import kernels_of
 from opscaffold.rules.returned import Sharing, shared_arguments
@@ -59,7 +60,7 @@ def add_fake(context: Context, facts: OpFacts, plan: OpPlan) -> None:
 
     Where none can be derived, the plan says so: the op had none before either.
     """
-    if not missing_fake.lacks_fake(facts) or maybe_outs(facts):
+    if not missing_fake.lacks_fake(facts) or maybe_outs(facts) or flagged(facts):
         return
     if any(shared.sharing is Sharing.MUTATED for shared in shared_arguments(facts)):
         return  # What it returns will change first.

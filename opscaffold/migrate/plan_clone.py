@@ -22,6 +22,7 @@ from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.declared import maybe_outs, mutated_by
 from opscaffold.rules.devices import devices_of
 from opscaffold.rules.fakes import fakes_of
+from opscaffold.rules.flags import flagged
 from opscaffold.rules.functions import AnyFunction, returned
 from opscaffold.rules.kernels import Kernel, kernels_of
 from opscaffold.rules.names import ProjectNames
@@ -102,7 +103,8 @@ def _copies(
 
 def _lent(facts: OpFacts, kernel: Kernel, codes: frozenset[str]) -> Callable[[Ref], bool]:
     """Whether memory must not be returned, by the rules that spoke."""
-    apart, declared = maybe_outs(facts), mutated_by(facts) or frozenset()
+    apart = maybe_outs(facts) | flagged(facts)
+    declared = mutated_by(facts) or frozenset()
     kept = {
         e.root
         for e in kernel.effects.trace.events

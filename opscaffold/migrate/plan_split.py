@@ -203,7 +203,7 @@ class SplitPlanner:
             attach = attaching(fake)
             statements.append(fake.with_changes(decorators=()))
         elif fake is not None:
-            statements.insert(statements.index(halves.out), fake)
+            statements.insert(len(statements) - 1, fake)
         self.file_edits().statements[syntax.key(function)] = statements
         names = {False: fresh_name, True: out_name}
         for place in places:

@@ -13,6 +13,7 @@ from opscaffold.findings.intents import (
     RenameOverload,
     ReturnNothing,
     SetMutates,
+    SplitInplaceFlag,
     SplitMaybeOut,
     TagSchema,
     WriteFake,
@@ -22,6 +23,7 @@ from opscaffold.migrate.plan import Context, OpPlan, Refused, RefusedError
 from opscaffold.migrate.plan_clone import plan_clone
 from opscaffold.migrate.plan_compat import plan_compat
 from opscaffold.migrate.plan_fakes import plan_mend_fake, plan_write_fake
+from opscaffold.migrate.plan_inplace_flag import plan_inplace_flag
 from opscaffold.migrate.plan_mutates import plan_mutates
 from opscaffold.migrate.plan_overload import plan_rename
 from opscaffold.migrate.plan_returned import plan_return_nothing
@@ -41,6 +43,7 @@ Raises RefusalError or RefusedError where that cannot be done for sure, for the 
 # In this order: what changes the op's signature comes first, what only changes bodies last.
 PLANNERS: dict[type[Intent], Planner] = {
     SplitMaybeOut: plan_split,
+    SplitInplaceFlag: plan_inplace_flag,
     ReturnNothing: plan_return_nothing,
     AddTag: plan_add_tag,
     TagSchema: plan_tag_schema,

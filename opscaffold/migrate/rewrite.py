@@ -15,6 +15,7 @@ from opscaffold.migrate.void_rewrite import (
     FRAMES,
     Blocks,
     Hoisted,
+    chosen,
     hoisted,
     is_commented,
     picked,
@@ -100,7 +101,8 @@ class Rewriter(cst.CSTTransformer):
         """Whether all of a statement is a call that returns nothing in one of two cases."""
         value = getattr(small, "value", None)
         key = self.key(value) if isinstance(value, cst.Call) else (-1, -1)
-        edit = self.edits.calls.get(key) if key in self.edits.voids else None
+        void = self.edits.voids.get(key)
+        edit = self.edits.calls.get(key) if void is not None and not void.name else None
         return edit is not None and edit.form is CallForm.EITHER
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:
@@ -168,9 +170,13 @@ class Rewriter(cst.CSTTransformer):
             return updated_node if edit is None else rewrite_call(updated_node, edit)
         call, ahead = with_bound(updated_node, void)
         new = call if edit is None else rewrite_call(call, edit)
-        if not isinstance(new, cst.Call):
+        if isinstance(new, cst.Call):
+            made, value = hoisted(key, new, ahead, void)
+        elif void.name:
+            choice = cst.ensure_type(new, cst.IfExp)
+            made, value = chosen(key, updated_node, choice, ahead, void)
+        else:
             return new
-        made, value = hoisted(key, new, ahead, void)
         self._pending[-1].append(made)
         return value
 
@@ -267,6 +273,8 @@ def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
     """Rewrite one call as planned."""
     if edit.form is CallForm.FRESH:
         return _fresh(call, edit)
+    if edit.flag is not None:
+        return _by_flag(call, edit, writes=edit.flag)
     if edit.form is CallForm.GIVEN:
         return _given(call, edit, call.args[edit.argument].value)
     buffer = call.args[edit.argument].value
@@ -281,11 +289,29 @@ def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
         body=_bare(_fresh(call, edit)),
         orelse=_bare(_given(copy.deepcopy(call), edit, buffer)),
     )
+    return _laid_out(call, edit, choice)
+
+
+def _laid_out(call: cst.Call, edit: CallEdit, choice: cst.IfExp) -> cst.IfExp:
     if edit.column + len(code_of(choice)) > _WIDTH and not edit.one_line:
         return _on_lines(choice)
     if edit.parenthesised or call.lpar:
         return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
     return choice
+
+
+def _by_flag(call: cst.Call, edit: CallEdit, *, writes: bool) -> cst.BaseExpression:
+    """A call whose flag chose, without it: of the new op, or a choice between two calls."""
+    fresh = call if edit.argument < 0 else _fresh(call, edit)
+    writing = copy.deepcopy(fresh).with_changes(func=cst.parse_expression(edit.function))
+    if edit.form is CallForm.GIVEN:
+        return writing
+    test = call.args[edit.argument].value
+    loose = isinstance(test, cst.IfExp | cst.Lambda | cst.NamedExpr)
+    if not test.lpar and (loose or "\n" in code_of(test)):
+        test = test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    then, other = (writing, fresh) if writes else (fresh, writing)
+    return _laid_out(call, edit, cst.IfExp(test=test, body=_bare(then), orelse=_bare(other)))
 
 
 def _as_statement(line: cst.SimpleStatementLine, choice: cst.IfExp) -> cst.If:

@@ -165,25 +165,29 @@ class Sites:
                 passed.keywords.append(ast.copy_location(keyword, value))
         elif kwargs is not None:
             passed.keywords = [ast.copy_location(ast.keyword(None, kwargs), kwargs)]
+        self._test(module, call, passed, inline=args is given)
+        return True
+
+    def _test(self, module: Module, call: ast.Call, passed: ast.Call, *, inline: bool) -> None:
+        """A test of the op that calls it as in ``passed``; ``inline``: with arguments it holds."""
         if any(isinstance(a, ast.Starred) for a in passed.args) or any(
             k.arg is None for k in passed.keywords
         ):
             # A test that handed over the buffer failed before: the op raised for returning it.
             self.unseen.append((module, call))
-            return True
+            return
         passes = buffer_argument(passed, self.signature)
-        if isinstance(passes, ast.Constant) and passes.value is None and args is given:
+        if isinstance(passes, ast.Constant) and passes.value is None and inline:
             dropped = self.bindings.syntaxes.of(module).key(passes)
             self.bindings.edits_for(module).elements.add(dropped)
             self.edited.append(call)
-            return True
+            return
         if passes is not None:
             raise RefusalError(
                 call,
                 f"`{ast.unparse(call.func)}` is given `{self.signature.buffer}` for the op",
                 "test the functional op without it, and the out= op by itself",
             )
-        return True
 
     def _escape(self, reference: Reference) -> RefusalError:
         why = f" ({reference.reason})" if reference.reason else ""

@@ -72,15 +72,15 @@ class Namer:
                 )
         return True
 
-    def choose(self, form: DefinitionForm, suffix: str) -> SplitNames:
+    def choose(self, form: DefinitionForm, suffix: str, ending: str = "_out") -> SplitNames:
         """Choose the new names, and refuse ones that are taken.
 
-        ``suffix`` goes behind the op's name.
+        ``suffix`` goes behind the op's name, ``ending`` behind its name in the module.
         """
         old, function = self.op.qualname, form.main
         new = f"{old}{suffix}"
         variable = form.variable or function.name
-        variable = "_" if variable == "_" else f"{variable}_out"
+        variable = "_" if variable == "_" else f"{variable}{ending}"
         names = SplitNames(old, new, variable, torch_tag(self.project, self.module, form))
         taken = self.project.bindings_in_scope(self.module, function) | self.reserved
         if form.variable is not None and variable != "_":
@@ -91,14 +91,15 @@ class Namer:
                     f"rename what is called `{variable}`",
                 )
             self.reserved.add(variable)
+        similar = (f"{old}_out", f"{old}.out") if ending == "_out" else ()
         every = [o.qualname for o in self.project.all_ops]
         every += [r.qualname for r in self.project.stray if r.qualname]
-        other = next((o for o in (new, f"{old}_out", f"{old}.out") if o in every), None)
+        other = next((o for o in (new, *similar) if o in every), None)
         if other is not None:
             raise RefusalError(
                 function,
                 f"there is an op `{other}` already",
-                f"take the buffer out of `{old}`, and let its callers use `{other}`",
+                f"take what chooses out of `{old}`, and let its callers use `{other}`",
             )
         return names
 

@@ -58,10 +58,15 @@ class VoidCalls:
         """
         if not self.is_used(module, call, shown=shown):
             return None
-        if choice is None:
+        whole = _is_whole(module, call)
+        if choice is None or not whole:
             statement = check_hoistable(self.project, module, call, self.hoisted)
         else:
-            statement = self._choosing(module, call)
+            statement = _statement_of(module, call)
+        name = ""
+        if choice is not None:
+            self._refuse_rebinding(module, call, values)
+            name = "" if whole else self._result_name(module, call)
         syntax = self.syntaxes.of(module)
         order = written_order(call)
         bound: list[tuple[int, str, bool]] = []
@@ -70,13 +75,13 @@ class VoidCalls:
             text = choice or self._text(module, call, value)
             if text is None:
                 named = next((n for i, n, _ in bound if order[i] is value), None)
-                text = named or self._free_name(module, call)
+                text = named or self._argument_name(module, call)
                 if named is None:
                     first = _may_be_bound_first(module, call, value)
                     bound.append((order.index(value), text, first))
             texts.append(text)
         self.hoisted.append(call)
-        picked = self._picked(module, call, len(texts)) if many else None
+        picked = self._picked(module, call, len(texts)) if many and not name else None
         outer = module.parents[call] if picked is not None else None
         return VoidEdit(
             statement=_start(syntax.key(statement)),
@@ -85,21 +90,21 @@ class VoidCalls:
             bound=tuple(bound),
             picked=None if outer is None or picked is None else (syntax.key(outer), picked),
             kept=self._kept(module, call, statement, texts, many=many),
+            name=name,
         )
 
-    def _choosing(self, module: Module, call: ast.Call) -> ast.stmt:
-        """The statement that a call is all of, so that it can be written in two branches."""
-        statement = module.parents[call]
-        if isinstance(statement, ast.AugAssign) and not isinstance(statement.target, ast.Name):
-            statement = statement.target
-        if isinstance(statement, _SIMPLE) and statement.value is call:
-            return statement
-        raise RefusalError(
-            call,
-            "whether the buffer is None is not known here, and the op returns nothing where it is "
-            "not: the two calls cannot be written in one expression",
-            "write the call as a statement of its own",
-        )
+    def _refuse_rebinding(self, module: Module, call: ast.Call, values: Sequence[ast.expr]) -> None:
+        """What a name stands for is read again behind the call that it was passed to."""
+        for value in values:
+            if not isinstance(value, ast.Name):
+                continue
+            if not is_settled(self.project, module, call, value.id):
+                raise RefusalError(
+                    call,
+                    f"which of the two ops is called is not known here, and `{value.id}` may be "
+                    "bound again while the arguments are evaluated",
+                    "assign it to a local name first, and pass the name",
+                )
 
     def _text(self, module: Module, call: ast.Call, value: ast.expr) -> str | None:
         """What denotes the object of an argument again behind the call, None where nothing does."""
@@ -138,17 +143,35 @@ class VoidCalls:
             for node in ast.walk(module.tree)
         )
 
-    def _free_name(self, module: Module, call: ast.Call) -> str:
+    def _argument_name(self, module: Module, call: ast.Call) -> str:
+        """A name to bind an argument to, in the call or in front of it."""
         owner = enclosing(module, call, (*FUNCTIONS, *NESTED_SCOPES))
+        return self._free_name(module, call, owner, "argument", ("buffer", "out_buffer"))
+
+    def _result_name(self, module: Module, call: ast.Call) -> str:
+        """A name for the value of a call, bound in front of the statement that it stands in."""
+        statement = _statement_of(module, call)
+        owner = enclosing(module, statement, (*FUNCTIONS, *NESTED_SCOPES))
+        return self._free_name(module, call, owner, "result", ("result", "op_result"))
+
+    def _free_name(
+        self,
+        module: Module,
+        call: ast.Call,
+        owner: ast.AST | None,
+        what: str,
+        wanted: tuple[str, str],
+    ) -> str:
         if isinstance(owner, NESTED_SCOPES):
             raise RefusalError(
                 call,
-                "the op returns nothing now, and its argument cannot be given a name here",
-                "assign the argument to a name outside, and pass the name",
+                f"the op returns nothing now, and its {what} cannot be given a name here",
+                f"assign the {what} to a name outside, and use the name",
             )
         taken = self.project.bindings_in_scope(module, call) | self._names
-        taken |= {n.id for n in ast.walk(module.tree) if isinstance(n, ast.Name)}
-        names = ("buffer", "out_buffer", *(f"buffer_{n}" for n in range(2, len(taken) + 4)))
+        around = module.tree if owner is None else owner
+        taken |= {n.id for n in ast.walk(around) if isinstance(n, ast.Name)}
+        names = (*wanted, *(f"{wanted[0]}_{n}" for n in range(2, len(taken) + 4)))
         name = next(n for n in names if n not in taken)
         self._names.add(name)
         return name
@@ -211,6 +234,21 @@ class VoidCalls:
                 for n in ast.walk(owner)
             )
         )
+
+
+def _statement_of(module: Module, call: ast.Call) -> ast.stmt:
+    node: ast.AST = call
+    while not isinstance(node, ast.stmt):
+        node = module.parents[node]
+    return node
+
+
+def _is_whole(module: Module, call: ast.Call) -> bool:
+    """Whether a call is all of a statement, so that it can be written in two branches."""
+    statement = module.parents[call]
+    if isinstance(statement, ast.AugAssign) and not isinstance(statement.target, ast.Name):
+        return False
+    return isinstance(statement, _SIMPLE) and statement.value is call
 
 
 def _start(key: tuple[int, int]) -> tuple[int, int]:

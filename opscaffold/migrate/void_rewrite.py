@@ -26,7 +26,7 @@ class Hoisted:
     """Statements to make in front of the one that the call at ``key`` stands in."""
 
     key: Key
-    statements: tuple[cst.BaseSmallStatement, ...]
+    statements: tuple[cst.BaseSmallStatement | cst.If, ...]
 
 
 def with_places(call: cst.Call, edit: CallEdit, buffer: cst.BaseExpression) -> cst.Call:
@@ -99,6 +99,41 @@ def hoisted(
     elif void.many:
         value = value.with_changes(**_PAREN)
     return Hoisted(key, (*ahead, statement)), value
+
+
+def chosen(
+    key: Key,
+    call: cst.Call,
+    choice: cst.IfExp,
+    ahead: Sequence[cst.BaseSmallStatement],
+    void: VoidEdit,
+) -> tuple[Hoisted, cst.BaseExpression]:
+    """A choice between two calls as a statement that binds a name, and the name.
+
+    ``call`` is the one that it was made of.
+    """
+    name = cst.Name(void.name)
+    statement = _branches(choice, void, cst.Assign([cst.AssignTarget(name)], name))
+    left = name
+    if any("#" in code_of(part) for part in (*call.lpar, *call.rpar)):
+        left = name.with_changes(lpar=call.lpar, rpar=call.rpar)
+    return Hoisted(key, (*ahead, statement)), left
+
+
+def _branches(choice: cst.IfExp, void: VoidEdit, use: Any, rest: Any = None) -> cst.If:
+    """A choice as a statement; ``use`` is what is done with its value where there is one.
+
+    ``rest`` is the same where the value was the op's own arguments, if it is another statement.
+    """
+    value, void_call = choice.body, choice.orelse
+    if void.first:
+        value, void_call = void_call, value
+    given = cst.Expr(_dedented(_standing_alone(void_call)))
+    left = (rest or use).with_changes(value=value_of(void))
+    fresh = cst.IndentedBlock(_lines([use.with_changes(value=_dedented(_standing_alone(value)))]))
+    written = cst.IndentedBlock(_lines([given, *_rest(left, void)]))
+    then, other = (written, fresh) if void.first else (fresh, written)
+    return cst.If(_standing_alone(choice.test), then, cst.Else(other))
 
 
 def value_of(void: VoidEdit) -> cst.BaseExpression:
@@ -218,23 +253,17 @@ class Blocks:
         return lines
 
     def _choice(self, old: cst.BaseSmallStatement, new: Any) -> cst.If | None:
-        """``y = f(x) if b is None else ...`` as a statement, where the else returns nothing."""
+        """``y = f(x) if b is None else ...`` as a statement, where one of the two is no value."""
         whole, choice = getattr(old, "value", None), getattr(new, "value", None)
         if not isinstance(whole, cst.Call) or not isinstance(choice, cst.IfExp):
             return None
         void = self.voids.get(self.spans.get(whole, (-1, -1)))
         if void is None:
             return None
-        given = cst.Expr(_standing_alone(choice.orelse))
-        left = new.with_changes(value=value_of(void))
-        if isinstance(left, cst.AnnAssign):
-            left = cst.Assign([cst.AssignTarget(left.target)], value_of(void))
-        fresh = new.with_changes(value=choice.body)
-        return cst.If(
-            choice.test,
-            cst.IndentedBlock(_lines([fresh])),
-            cst.Else(cst.IndentedBlock(_lines([given, *_rest(left, void)]))),
-        )
+        rest = new
+        if isinstance(new, cst.AnnAssign):
+            rest = cst.Assign([cst.AssignTarget(new.target)], choice)
+        return _branches(choice, void, new, rest)
 
 
 def _rest(statement: Any, void: VoidEdit | None) -> list[cst.BaseSmallStatement]:
@@ -256,8 +285,8 @@ def _rest(statement: Any, void: VoidEdit | None) -> list[cst.BaseSmallStatement]
     return list(cst.ensure_type(made, cst.SimpleStatementLine).body)
 
 
-def _lines(statements: Sequence[cst.BaseSmallStatement]) -> list[Any]:
-    return [cst.SimpleStatementLine([statement]) for statement in statements]
+def _lines(statements: Sequence[cst.BaseSmallStatement | cst.If]) -> list[Any]:
+    return [s if isinstance(s, cst.If) else cst.SimpleStatementLine([s]) for s in statements]
 
 
 def _with_trailing(line: Any, trailing: cst.TrailingWhitespace) -> Any:
