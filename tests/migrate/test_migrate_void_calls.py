@@ -214,6 +214,64 @@ CHOSEN = [
     ),
 ]
 
+_BRANCHES = "if m is None:\n    result = double(x)\nelse:\n    double_out(x, m)\n    result = m\n"
+CHOSEN_AHEAD = [
+    ("y = double(x, m) + 1", _BRANCHES + "y = result + 1"),
+    ("return g(double(x, out=m), m)", _BRANCHES + "return g(result, m)"),
+    ("# up\ny = g(double(x, m))  # why", "# up\n" + _BRANCHES + "y = g(result)  # why"),
+    ("x, y = double(x, m), 1", _BRANCHES + "x, y = result, 1"),
+    ("y = double(x, m)[0]", _BRANCHES + "y = result[0]"),
+    ("for i in double(x, m):\n    pass", _BRANCHES + "for i in result:\n    pass"),
+    ("if double(x, m).any():\n    pass", _BRANCHES + "if result.any():\n    pass"),
+    ("y = [v for v in double(x, m)]", _BRANCHES + "y = [v for v in result]"),
+    (
+        "if x: y = g(double(x, m))",
+        "if x:\n" + textwrap.indent(_BRANCHES, "    ") + "    y = g(result)",
+    ),
+    ("a = 1; y = g(double(x, m)); d = 2", "a = 1\n" + _BRANCHES + "y = g(result)\nd = 2"),
+    (
+        "return g(double(x, self.buf))",
+        (
+            "if (buffer := self.buf) is None:\n    result = double(x)\nelse:\n"
+            "    double_out(x, buffer)\n    result = buffer\nreturn g(result)"
+        ),
+    ),
+    (
+        "result = 1\nreturn g(double(x, m))",
+        "result = 1\n" + _BRANCHES.replace("result", "op_result") + "return g(op_result)",
+    ),
+    (
+        "return double(x, m), double(x, m)",
+        _BRANCHES + _BRANCHES.replace("result", "op_result") + "return result, op_result",
+    ),
+    (
+        "return double(double(x, m), b)",
+        _BRANCHES + "double_out(result, b)\nreturn b",
+    ),
+    (
+        "y = g(\n    # note\n    double(\n        x,\n        # up\n        m,  # it\n    ),\n)",
+        (
+            "if m is None:\n    result = double(\n        x,\n    )\nelse:\n    double_out(\n"
+            "        x,\n        # up\n        m,  # it\n    )\n    result = m\n"
+            "y = g(\n    # note\n    result,\n)"
+        ),
+    ),
+    (
+        "y = g(\n    torch.ops.demo\n    .double(x, m),\n)",
+        (
+            "if m is None:\n    result = (torch.ops.demo\n        .double(x))\nelse:\n"
+            "    torch.ops.demo.double_out(x, m)\n    result = m\ny = g(\n    result,\n)"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), CHOSEN_AHEAD)
+def test_a_choice_inside_a_statement_is_made_in_front_of_it_and_named(
+    before: str, after: str, tmp_path: Path
+) -> None:
+    assert planned(before, tmp_path) == after
+
 
 @pytest.mark.parametrize(("before", "after"), CHOSEN)
 def test_a_choice_at_run_time_is_a_statement_of_two_branches(
@@ -254,8 +312,21 @@ REFUSED = [
     ("y[double(x, b)] = g()", "a place that it cannot be taken out of"),
     ("match x:\n    case 1 if double(x, b):\n        pass", "the guard of a case"),
     ("class A:\n    y = double(x, torch.empty(3))", "cannot be given a name here"),
-    ("y = double(x, m) + 1", "cannot be written in one expression"),
-    ("y = g(double(x, m))", "cannot be written in one expression"),
+    ("class A:\n    y = g(double(x, m))", "its result cannot be given a name here"),
+    ("y = g and g(double(x, m))", "the right side of `and`"),
+    ("y = [double(v, m) for v in x]", "a comprehension"),
+    ("if x:\n    pass\nelif double(x, m).any():\n    pass", "the test of an `elif`"),
+    ("y = g() + double(x, m)", "`g()` is evaluated before it"),
+    ("y = x.y[0] + double(x, m)", "`x.y[0]` is evaluated before it"),
+    ("y[g()] += double(x, m)", "`y[g()]` is evaluated before it"),
+    ("y = g(double(h(), torch.empty(2) if g else None))", "the order of evaluation"),
+    (
+        (
+            "d = m\ndef s():\n    nonlocal d\n    d = g()\n    return 2.0\n"
+            "def q(x: Tensor):\n    y = double(x, d, s())\n    return y"
+        ),
+        "`d` may be bound again",
+    ),
 ]
 
 
