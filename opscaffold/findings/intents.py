@@ -121,6 +121,8 @@ class KeepCallable:
     ``name`` is that name, ``head`` its parameters and return as they were written. ``buffer`` is
     the parameter that the op lost, ``out_op`` the op that takes it now, by the name ``out_name``:
     at the positional place ``index``, returning nothing, or (None) by keyword, returning it.
+    Where what the op lost is a flag, ``flag`` is its value for which ``out_op`` is called, and
+    ``written`` the argument to return behind that, where ``out_op`` returns nothing.
     """
 
     op: str
@@ -132,6 +134,8 @@ class KeepCallable:
     index: int | None
     safe: bool = True
     why: str = ""
+    flag: bool | None = None
+    written: str = ""
 
 
 Intent = (

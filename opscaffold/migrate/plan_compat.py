@@ -118,6 +118,12 @@ def _wrapper(intent: KeepCallable, fresh: str, torch: str | bool) -> cst.Functio
         with_buffer = [*given[: intent.index], intent.buffer, *given[intent.index :]]
     call = f"{intent.out_name}({', '.join(with_buffer)})"
     last = f"return {call}" if intent.index is None else f"{call}\nreturn {intent.buffer}"
+    test, chosen = f"{intent.buffer} is None", "a buffer is given"
+    if intent.flag is not None:
+        test = f"not {intent.buffer}" if intent.flag else intent.buffer
+        chosen = f"{intent.buffer} is {intent.flag}"
+        call = f"{intent.out_name}({', '.join(given)})"
+        last = f"{call}\nreturn {intent.written}" if intent.written else f"return {call}"
     warning = ""
     if torch:
         warning = textwrap.dedent(f"""\
@@ -131,8 +137,8 @@ def _wrapper(intent: KeepCallable, fresh: str, torch: str | bool) -> cst.Functio
                 )
             """)
     body = (
-        f'"""Call {fresh}, or {intent.out_name} where a buffer is given."""\n'
-        f"if {intent.buffer} is None:\n    return {fresh}({', '.join(given)})\n{warning}{last}\n"
+        f'"""Call {fresh}, or {intent.out_name} where {chosen}."""\n'
+        f"if {test}:\n    return {fresh}({', '.join(given)})\n{warning}{last}\n"
     )
     text = f"def {intent.name}{intent.head}:\n{textwrap.indent(body, '    ')}"
     return cst.ensure_type(cst.parse_statement(text), cst.FunctionDef)

@@ -13,7 +13,7 @@ from opscaffold.contract.pytypes import strip_alias
 from opscaffold.contract.releases import supports_tags
 from opscaffold.effects.buffers import BufferUse
 from opscaffold.effects.flags import use_of_flag
-from opscaffold.findings.intents import SplitInplaceFlag
+from opscaffold.findings.intents import KeepCallable, SplitInplaceFlag
 from opscaffold.findings.model import Finding
 from opscaffold.migrate.attached_flags import FlagAttachments, flag_use_in
 from opscaffold.migrate.bindings import Bindings
@@ -84,6 +84,7 @@ class _FlagPlanner(SplitPlanner):
         names = self.names(form)
         old, new = names.old_qualname, names.new_qualname
         plan = OpPlan(old, f"split into {old} and {new}", (old, new))
+        plan.keeps = self.kept(form, names, 0)
         mutated = in_order(self.facts, {*others, self.intent.argument})
         fresh = Target(others, self.buffer, schema=self.functional_contract)
         index = 0 if self.flag.void else None
@@ -121,6 +122,14 @@ class _FlagPlanner(SplitPlanner):
         plan.take(bindings.edits)
         plan.take({module.path: found for module, found in self.edits.items()})
         return plan
+
+    def kept(
+        self, form: DefinitionForm, names: SplitNames, index: int | None
+    ) -> KeepCallable | None:
+        """The old way to call the op, where that is to be kept."""
+        kept = super().kept(form, names, index)
+        written = self.argument if self.flag.void else ""
+        return None if kept is None else replace(kept, flag=self.flag.when, written=written)
 
     def others(self) -> tuple[str, ...]:
         """What the op mutates beside the argument. Raises RefusalError where that is not known."""

@@ -16,6 +16,7 @@ from opscaffold.findings.intents import (
     Intent,
     ReturnNothing,
     SetMutates,
+    SplitInplaceFlag,
     SplitMaybeOut,
 )
 from opscaffold.migrate.steps import Step
@@ -68,6 +69,9 @@ def _fault(intent: Intent, step: Step, made: dict[str, OpContract | None]) -> st
         case SplitMaybeOut(buffer=buffer) if len(step.plan.new_ops) == 2:
             fresh, given = (made.get(name) for name in step.plan.new_ops)
             return _fault_of_split(buffer, step.old, fresh, given)
+        case SplitInplaceFlag() if len(step.plan.new_ops) == 2:
+            fresh, given = (made.get(name) for name in step.plan.new_ops)
+            return _fault_of_flag(intent, step.old, fresh, given)
         case _:
             return next(
                 (
@@ -115,6 +119,34 @@ def _fault_of_split(
         return f"`{given.qualname}` is tagged and returns as no out= op may"
     if old is not None and _plain(_without(given, buffer)) != _plain(_without(old, buffer)):
         return f"`{given.qualname}` does not take the arguments that it took before"
+    return ""
+
+
+def _fault_of_flag(
+    intent: SplitInplaceFlag,
+    old: OpContract | None,
+    fresh: OpContract | None,
+    given: OpContract | None,
+) -> str:
+    for contract in (fresh, given):
+        if contract is None:
+            continue
+        if intent.flag in {p.name for p in contract.parameters}:
+            return f"`{contract.qualname}` still takes `{intent.flag}`"
+        if old is not None and _plain(contract.parameters) != _plain(_without(old, intent.flag)):
+            return f"`{contract.qualname}` does not take the arguments that it took before"
+    if fresh is not None:
+        if intent.argument in fresh.mutated:
+            return f"`{fresh.qualname}` declares that it mutates `{intent.argument}`"
+        if not fresh.returns or any(alias_of(r.type) for r in fresh.returns):
+            return f"`{fresh.qualname}` does not return a tensor of its own"
+    if given is not None:
+        written = [p for p in given.parameters if p.name == intent.argument]
+        if intent.argument not in given.mutated or not written:
+            return f"`{given.qualname}` does not declare that it mutates `{intent.argument}`"
+        tagged = Tag.INPLACE in given.tags
+        if tagged != any(returns_argument(r, written[0]) for r in given.returns):
+            return f"`{given.qualname}` is tagged and returns as no in-place op may"
     return ""
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from opscaffold.contract.model import BaseType
 from opscaffold.effects.buffers import Argument
 from opscaffold.effects.flags import FlagUse, use_of_flag
-from opscaffold.effects.trace import FunctionNode
+from opscaffold.effects.trace import Effect, FunctionNode
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import default_of, signature_of
 from opscaffold.rules.declared import maybe_outs, mutated_by, tags
@@ -93,6 +93,17 @@ def obstacle_to_flag_split(
                 f"it also mutates `{mutated}`, and does not say so",
                 f"declare that it mutates `{mutated}`",
             )
+    handed = [
+        e for e in use.functional.on(f"param:{name}") if e.effect is Effect.OPAQUE and not e.covered
+    ]
+    if name in declared and handed:
+        return Obstacle(
+            handed[0].node,
+            f"where `{name}` is to be left alone, it goes to code out of sight, which may write to "
+            f"it: the op says that it mutates `{name}`",
+            f"take `{name}` out of what the op declares to mutate, if that code only reads it "
+            f"there, or pass a copy",
+        )
     if not use.fresh:
         stale = next(
             (
