@@ -83,7 +83,8 @@ class FlagKernelSplitter(KernelSplitter):
     ) -> Halves:
         """The parts of one kernel."""
         cut = Cut(cut.use, 0 if self.flag.void else None, cut.out_name, cut.kernel_name)
-        return split_by_flag(syntax, function, cut, decorate, when=self.flag.when)
+        written = self.flag.argument
+        return split_by_flag(syntax, function, cut, decorate, when=self.flag.when, written=written)
 
 
 class FlagAttachments(Attachments):

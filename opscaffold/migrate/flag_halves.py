@@ -34,9 +34,17 @@ _READERS = frozenset({"locals", "vars", "exec", "eval"})
 
 
 def split_by_flag(
-    syntax: Syntax, function: ast.FunctionDef, cut: Cut, decorate: Decorate, *, when: bool
+    syntax: Syntax,
+    function: ast.FunctionDef,
+    cut: Cut,
+    decorate: Decorate,
+    *,
+    when: bool,
+    written: str,
 ) -> Halves:
     """Split a kernel by a flag, which is ``when`` where the kernel works in place.
+
+    It then writes to ``written``, as the functions call it.
 
     ``cut.use`` is the flag as a buffer; its index says, by not being None, that the mutable half
     returns nothing. Raises RefusalError where one half would not be sound by itself.
@@ -56,7 +64,7 @@ def split_by_flag(
     functional = decorate(node, functional, None)
     given = decorate(node, given, half)
     kernel = None
-    hoisted = hoist(functional, given, cut.kernel_name, "")
+    hoisted = hoist(functional, given, cut.kernel_name, "", written)
     if hoisted is not None:
         kernel, functional, given = hoisted
     return spaced(node, kernel, functional, given, 1 if function.col_offset else 2)

@@ -211,7 +211,9 @@ class _FlagPlanner(SplitPlanner):
         self, syntax: Syntax, function: ast.FunctionDef, cut: Cut, decorate: Decorate
     ) -> Halves:
         """The halves of one function."""
-        return split_by_flag(syntax, function, cut, decorate, when=self.flag.when)
+        return split_by_flag(
+            syntax, function, cut, decorate, when=self.flag.when, written=self.argument
+        )
 
     def stand_ins(
         self, syntax: Syntax, function: ast.FunctionDef, cut: Cut, fresh: str, decorate: Decorate

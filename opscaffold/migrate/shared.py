@@ -96,12 +96,17 @@ class _NameReader(ast.NodeVisitor):
 
 
 def hoist(
-    functional: cst.FunctionDef, out: cst.FunctionDef, name: str, buffer: str
+    functional: cst.FunctionDef,
+    out: cst.FunctionDef,
+    name: str,
+    buffer: str,
+    written: str = "",
 ) -> tuple[cst.FunctionDef, cst.FunctionDef, cst.FunctionDef] | None:
     """Move the longest run of statements that both bodies share to a function called ``name``.
 
     Returns the new function and the two that call it, or None where no run is worth moving or
-    none can be moved without changing what it means.
+    none can be moved without changing what it means. ``buffer`` is the parameter that ``out`` alone
+    takes; where there is none, ``written`` is the one that it writes to.
     """
     bodies = [_statements(functional), _statements(out)]
     if any(body is None for body in bodies):
@@ -115,7 +120,7 @@ def hoist(
         for start, end in _runs(first, block.a, block.a + block.size):
             lines = sum(len(_text(s).splitlines()) for s in first[start:end])
             shift = block.b - block.a
-            params = _parameters(out, (first, second), (start, end), shift, buffer)
+            params = _parameters(out, (first, second), (start, end), shift, (buffer, written))
             if lines > most and params is not None:
                 best, most = (start, end, shift, params), lines
     if best is None:
@@ -177,10 +182,10 @@ def _parameters(
     bodies: tuple[Sequence[cst.BaseStatement], Sequence[cst.BaseStatement]],
     run: tuple[int, int],
     shift: int,
-    buffer: str,
+    outs: tuple[str, str],
 ) -> list[cst.Param] | None:
     """What the run needs from around it, or None where it leaves something behind."""
-    (first, second), (start, end) = bodies, run
+    (first, second), (start, end), (buffer, written) = bodies, run, outs
     own = names_in(first[start:end])
     after = names_in(first[end:]).loads | names_in(second[end + shift :]).loads
     if own.stores & after:
@@ -197,10 +202,10 @@ def _parameters(
     if not settled.issuperset(extra):
         return None  # bound on some path only: the run cannot be handed the value
     params = [_bare(p.name.value, p.annotation) for p in needed if p.name.value != buffer]
-    annotation = getattr(parameter_named(out.params, buffer), "annotation", None)
+    annotation = getattr(parameter_named(out.params, buffer or written), "annotation", None)
     if buffer in known:
         params.append(_bare(buffer, annotation))
-    aliases = _aliases(second[: start + shift], buffer)
+    aliases = _aliases(second[: start + shift], buffer or written)
     params += [_bare(n, annotation if n in aliases else None) for n in extra]
     return params
 

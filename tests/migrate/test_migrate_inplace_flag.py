@@ -559,3 +559,18 @@ def test_the_old_name_can_be_kept_for_callers_out_of_the_tree(tmp_path: Path) ->
         "        return act_fresh(x, slope)\n"
         "    return act_(x, slope)\n"
     )
+
+
+def test_what_both_ops_do_is_written_once() -> None:
+    after = migrated(
+        body(
+            "y = x if inplace else torch.zeros_like(x)\n"
+            "mean = x.pow(2).mean(-1, keepdim=True)\n"
+            "scale = torch.rsqrt(mean + slope)\n"
+            "torch.mul(x, scale, out=y)\n"
+            "return y"
+        )
+    )
+    assert after.count("rsqrt") == 1
+    assert "def _act_kernel(x: Tensor, slope: float, y: Tensor) -> None:\n" in after
+    assert after.count("    _act_kernel(x, slope, y)\n    return y\n") == 2
