@@ -6,6 +6,7 @@ Source: FACTS section 5 ("Library garbage-collected -> op disappears").
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
@@ -15,14 +16,16 @@ from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 from opscaffold.source.torch_api import LIBRARY, LIBRARY_METHODS
 
+_NAME = re.compile(r"Library\Z")
+
 
 def check(project: Project) -> Iterator[Finding]:
     """Report each Library of the paths that only a local name holds, or nothing at all."""
     for module in project.modules:
         if module.path not in project.selected or "Library" not in module.source.text:
             continue
-        for node in module.parents:
-            if isinstance(node, ast.Call) and _makes_library(project, module, node):
+        for node in project.calls_of(module, _NAME):
+            if _makes_library(project, module, node):
                 yield from _of_library(project, module, node)
 
 

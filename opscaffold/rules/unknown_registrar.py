@@ -19,6 +19,7 @@ from opscaffold.source.project import Project
 
 _SURELY = re.compile(r"\w*(custom|triton)_op$", re.IGNORECASE)
 _PERHAPS = re.compile(r"(register|define|make|add)\w*_op(erator)?$", re.IGNORECASE)
+_LIKELY = re.compile(f"{_SURELY.pattern}|{_PERHAPS.pattern}", re.IGNORECASE)
 _OP_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)?$")
 _STANDARD = sys.stdlib_module_names | {"builtins"}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -42,8 +43,8 @@ def check(project: Project) -> Iterator[Finding]:
     for module in project.modules:
         if module.path not in project.selected:
             continue
-        for node in module.parents:
-            if isinstance(node, ast.Call) and node not in known:
+        for node in project.calls_of(module, _LIKELY):
+            if node not in known:
                 name = _unknown(project, module, node)
                 if name is not None:
                     calls.setdefault(name, []).append((module, node))

@@ -8,11 +8,24 @@ looked into where one of them is of interest.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import walk
 
+_TAKEN = frozenset(
+    {
+        ast.Call,
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+        ast.alias,
+        ast.Assign,
+        ast.AnnAssign,
+        ast.NamedExpr,
+        ast.withitem,
+    }
+)
 Decorated = tuple[ast.expr, FunctionNode]
 
 
@@ -26,7 +39,10 @@ class CallIndex:
         self._decorators: dict[str, list[Decorated]] = {}
         # The names that are bound to something which is written with a name.
         self._others: dict[str, set[str]] = {}
+        self._bound: set[str] = set()
         for number, node in enumerate(module.parents):
+            if type(node) not in _TAKEN:
+                continue
             if isinstance(node, ast.Call):
                 self._order[node] = number
                 for name in _names(node.func):
@@ -55,6 +71,12 @@ class CallIndex:
         }
         return sorted(found.items(), key=lambda pair: self._order[pair[0]])
 
+    def calls_matching(self, pattern: re.Pattern[str]) -> list[ast.Call]:
+        """Return the calls that may be of something whose name the pattern matches."""
+        return self.calls(
+            {name for name in self._calls.keys() | self._others if pattern.match(name)}
+        )
+
     def closure(self, names: Iterable[str]) -> set[str]:
         """Return the names, and those that something written with one of them is bound to."""
         found: set[str] = set()
@@ -66,9 +88,16 @@ class CallIndex:
                 pending += self._others.get(name, ())
         return found
 
+    def bound(self, names: Iterable[str]) -> set[str]:
+        """Return what the module binds of the names, and of those bound to something of theirs."""
+        return self.closure(names) & self._bound
+
     def _take_binding(self, node: ast.AST) -> None:
         match node:
+            case ast.alias(name=name, asname=None):
+                self._bound.add(name.partition(".")[0])
             case ast.alias(name=name, asname=str(other)):
+                self._bound.add(other)
                 self._others.setdefault(name.rpartition(".")[2], set()).add(other)
             case ast.Assign(targets=targets, value=value):
                 self._take(targets, value)
@@ -80,10 +109,9 @@ class CallIndex:
                 self._take([target], value)
 
     def _take(self, targets: list[ast.expr], value: ast.expr) -> None:
-        if isinstance(value, ast.Constant):
-            return
         bound = {name for target in targets for name in _bound(target)}
         if bound:
+            self._bound |= bound
             for name in _written(value):
                 self._others.setdefault(name, set()).update(bound)
 

@@ -43,21 +43,17 @@ _ALWAYS_SKIPPED = frozenset(
 _SKIPPED_UNTRACKED = frozenset({"build", "dist", "venv", "_build"})
 
 # Every match of the pattern below holds one of these, and they are found faster.
-_TELLTALE = (
-    b"custom_op",
-    b"triton_op",
-    b"library",
-    b"Library",
-    b"impl",
-    b"register_",
-    b"infer_schema",
-    b"mutates_args",
-    b"define",
+_TELLTALES = (
+    *(b"custom_op", b"triton_op", b"torch.library", b"Library", b"import library"),
+    *(b"impl_abstract", b"infer_schema", b"mutates_args", b".define", b".impl"),
+    *(b"register_fake", b"register_kernel", b"register_autograd", b"register_vmap"),
+    *(b"register_autocast", b"register_torch_dispatch"),
+    *(b". library", b" .library", b". define", b". impl"),
 )
 _REGISTERING = re.compile(
-    rb"custom_op|triton_op|torch\s*\.\s*library|\bLibrary\b|import\s+library|impl_abstract"
+    rb"custom_op|triton_op|torch\s*\.\s*library|\bLibrary\b|import library|impl_abstract"
     rb"|\bregister_(?:fake|kernel|autograd|vmap|autocast|torch_dispatch)\b"
-    rb"|infer_schema|mutates_args|\.\s*(?:define|impl|_register_fake)\b"
+    rb"|infer_schema|mutates_args|\.\s*(?:define|impl)\b"
 )
 
 
@@ -67,7 +63,7 @@ def may_register(data: bytes) -> bool:
     One that registers through a project helper or a renamed import need not hold any of these
     words; look for the names of those with ``mentions``.
     """
-    return any(word in data for word in _TELLTALE) and _REGISTERING.search(data) is not None
+    return any(word in data for word in _TELLTALES) and _REGISTERING.search(data) is not None
 
 
 def read_bytes(path: Path) -> bytes | None:
@@ -90,15 +86,25 @@ class Words:
     """A set of names, and whether bytes hold any of them as a whole word."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        known = set(names)
-        self._literals = [name.encode() for name in sorted(known)]
-        self._pattern = mentions(known)
+        # One pattern a name: each starts with a literal, which is what re finds fast.
+        self._names = [
+            (name.encode(), re.compile(re.escape(name.encode()) + rb"(?!\w)"))
+            for name in sorted(set(names))
+        ]
 
     def in_(self, data: bytes) -> bool:
         """Say whether any of the names is a word of the data."""
-        if not any(literal in data for literal in self._literals):
-            return False
-        return self._pattern.search(data) is not None
+        return any(
+            _starts_word(data, match.start())
+            for literal, pattern in self._names
+            if literal in data
+            for match in pattern.finditer(data)
+        )
+
+
+def _starts_word(data: bytes, at: int) -> bool:
+    before = data[at - 1 : at] if at else b""
+    return not (before.isalnum() or before == b"_")
 
 
 def find_root(paths: Sequence[Path]) -> Path:

@@ -19,7 +19,8 @@ def reaching(
     Empty where none can: the name is then unbound there, or, in a class body, one from outside.
     """
     bindings = [binding for binding in bindings if binding.how is not How.DECLARED]
-    if use not in scopes.of or _runs_later(scopes.of[use], owner):
+    scope = scopes.of(use)
+    if scope is None or _runs_later(scope, owner):
         # What is no node of the module, such as a quoted annotation, is read at any time.
         return settled(bindings)
     at = (getattr(use, "lineno", 0), getattr(use, "col_offset", 0))

@@ -135,14 +135,25 @@ class Helpers:
             for function in _enclosing(module, outer)
         )
 
-    def every_name(self) -> set[str]:
-        """Return the names of the helpers, and of the functions and classes around them."""
-        return {
-            node.name
-            for function, module in self.modules.items()
-            for node in _enclosing(module, function)
-            if isinstance(node, (*_FUNCTIONS, ast.ClassDef))
-        }
+    def names_in(self, module: Module) -> set[str]:
+        """Return the names by which a module may call a helper, or what it stands in.
+
+        What a function defines goes by its name in its own module only.
+        """
+        found: set[str] = set()
+        for function, home in self.modules.items():
+            around = [
+                node
+                for node in _enclosing(home, function)
+                if isinstance(node, (*_FUNCTIONS, ast.ClassDef))
+            ]
+            for node in around:
+                holder = home.parents.get(node)
+                while holder is not None and not isinstance(holder, _FUNCTIONS):
+                    holder = home.parents.get(holder)
+                if holder is None or home is module:
+                    found.add(node.name)
+        return found
 
     def uses_in(self, module: Module, words: Iterable[str] = ()) -> Iterator[Use]:
         """Yield the places of a module that use a helper.
@@ -150,7 +161,7 @@ class Helpers:
         ``words`` are names that stand for a helper, or its object, in other modules.
         """
         known, index = self.known(), self.tree.calls(module)
-        names = {*self.every_name(), *words}
+        names = {*self.names_in(module), *words}
         candidates: list[tuple[ast.expr, ast.Call | None, FunctionNode | None]] = []
         candidates += [(call.func, call, None) for call in index.calls(names)]
         candidates += [(written, None, node) for written, node in index.decorators(names)]

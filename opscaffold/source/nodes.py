@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 # Fields that hold no expression, statement, or part of one: names, numbers, operators, contexts.
 _PLAIN = frozenset(
@@ -42,12 +43,34 @@ _PLAIN_OF = {
     ast.Global: {"names"},
     ast.Nonlocal: {"names"},
 }
+# Most nodes of a module are of these kinds: what each has is written out, as that is faster.
+_COMMON: dict[type[ast.AST], Callable[[Any], list[ast.AST]]] = {
+    ast.Name: lambda _: [],
+    ast.Constant: lambda _: [],
+    ast.Attribute: lambda node: [node.value],
+    ast.Call: lambda node: [node.func, *node.args, *node.keywords],
+    ast.keyword: lambda node: [node.value],
+    ast.Expr: lambda node: [node.value],
+    ast.Assign: lambda node: [*node.targets, node.value],
+    ast.Subscript: lambda node: [node.value, node.slice],
+    ast.Tuple: lambda node: list(node.elts),
+    ast.List: lambda node: list(node.elts),
+    ast.BinOp: lambda node: [node.left, node.right],
+    ast.Compare: lambda node: [node.left, *node.comparators],
+    ast.BoolOp: lambda node: list(node.values),
+    ast.If: lambda node: [node.test, *node.body, *node.orelse],
+    ast.arg: lambda node: [] if node.annotation is None else [node.annotation],
+    ast.Return: lambda node: [] if node.value is None else [node.value],
+}
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """Return the nodes directly below a node, in order; operators and contexts are left out."""
     kind = type(node)
+    known = _COMMON.get(kind)
+    if known is not None:
+        return known(node)
     fields = _FIELDS.get(kind)
     if fields is None:
         plain = _PLAIN | _PLAIN_OF.get(kind, set())

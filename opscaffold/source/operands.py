@@ -298,8 +298,9 @@ class Operands:
             if holder is None:
                 continue
             values = instance_attributes(holder).get(node.attr, [])
-            bound = self.resolver.tree.scopes(operand.module).inner[holder].bindings
-            values += [b.value for b in bound.get(node.attr, ()) if b.value is not None]
+            scope = self.resolver.tree.scopes(operand.module).inner(holder)
+            bound = scope.bindings.get(node.attr, ()) if scope is not None else ()
+            values += [b.value for b in bound if b.value is not None]
             if len(values) == 1:
                 return Operand(operand.module, values[0], operand.frame)
         return None

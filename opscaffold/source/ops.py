@@ -145,10 +145,13 @@ class OpFinder:
     def _new_words(self) -> set[str]:
         """Return more names by which a module may register without naming torch's API."""
         words = self.helpers.names()
-        names = API_WORDS | self.helpers.every_name() | self._words
         for module in self._modules:
+            names = API_WORDS | self.helpers.names_in(module) | self._words
+            near = self.tree.calls(module).bound(names) - words
+            if not near:
+                continue
             bound = self.tree.scopes(module).top.bindings
-            for name in self.tree.calls(module).closure(names) & bound.keys() - words:
+            for name in near & bound.keys():
                 if any(
                     self._registers(target)
                     for binding in bound[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +48,7 @@ class Project:
         self.stray: list[Registration] = [r for r in self._found.stray if r.module.path in selected]
         self.unknown_helpers = [h for h in self._found.unknown if h.module.path in selected]
         self._references: dict[Op, list[Reference]] | None = None
+        self._made_finder: ReferenceFinder | None = None
 
     @property
     def files(self) -> list[Path]:
@@ -76,6 +78,10 @@ class Project:
             ((module, node) for node, module in known.items()),
             key=lambda pair: (str(pair[0].path), getattr(pair[1], "lineno", 0)),
         )
+
+    def calls_of(self, module: Module, names: re.Pattern[str]) -> list[ast.Call]:
+        """Return the calls of a module that may be of something whose name a pattern matches."""
+        return self._tree.calls(module).calls_matching(names)
 
     def module_for(self, path: Path) -> Module | None:
         """Return the module of a file of the project; None where it cannot be read."""
@@ -155,7 +161,11 @@ class Project:
         return self._references.get(op, [])
 
     def _reference_finder(self) -> ReferenceFinder:
-        return ReferenceFinder(self._tree, self._resolver, self.all_ops, self._found.by_object)
+        if self._made_finder is None:
+            self._made_finder = ReferenceFinder(
+                self._tree, self._resolver, self.all_ops, self._found.by_object
+            )
+        return self._made_finder
 
 
 def load_project(
@@ -177,8 +187,11 @@ def load_project(
     the cells of notebooks read too; what stands in them cannot be written to.
     """
     root = real_path(root if root is not None else find_root(paths))
-    selected = frozenset(find_files(paths, root, exclude=exclude, notebooks=notebooks))
-    files = selected | frozenset(find_files([root], root, exclude=exclude, notebooks=notebooks))
+    whole = frozenset(find_files([root], root, exclude=exclude, notebooks=notebooks))
+    selected = whole
+    if [path.resolve() for path in paths] != [root]:
+        selected = frozenset(find_files(paths, root, exclude=exclude, notebooks=notebooks))
+    files = selected | whole
     files |= frozenset(overlay or ())
     with _collector_paused():
         return Project(root, selected, Tree(root, files, overlay, notebooks=notebooks), registrars)

@@ -148,7 +148,8 @@ class ReferenceFinder:
                 yield self._make(module, node, hit, Use.EXPORT)
 
     def _import(self, module: Module, statement: ast.ImportFrom) -> Iterator[Reference]:
-        scope = self.tree.scopes(module).of[statement]
+        scopes = self.tree.scopes(module)
+        scope = scopes.of(statement) or scopes.top
         for alias in statement.names:
             for binding in scope.bindings.get(alias.asname or alias.name, ()):
                 if binding.node is alias:
@@ -175,7 +176,7 @@ class ReferenceFinder:
     def _rebinding(self, module: Module, node: ast.Name) -> Iterator[Reference]:
         """Yield what binds an op's name again, or deletes it: later readers may see either."""
         scopes = self.tree.scopes(module)
-        scope = scopes.of[node]
+        scope = scopes.of(node) or scopes.top
         bindings = scope.bindings.get(node.id, [])
         own = next((b for b in bindings if b.node is node), None)
         if own is None or (own.value is not None and self._denotes(module, own.value)):

@@ -179,7 +179,7 @@ class Resolver:
 
     def _live(self, module: Module, node: ast.Name) -> tuple[Scope | None, list[Binding]]:
         scopes = self.tree.scopes(module)
-        scope: Scope | None = scopes.of.get(node, scopes.top)
+        scope: Scope | None = scopes.of(node) or scopes.top
         while scope is not None:
             found = scopes.lookup(node.id, scope)
             if found is None:
@@ -353,8 +353,8 @@ class Resolver:
         return UNKNOWN
 
     def _of_class(self, module: Module, node: ast.ClassDef, name: str) -> Resolution:
-        scope = self.tree.scopes(module).inner[node]
-        bindings = scope.bindings.get(name)
+        scope = self.tree.scopes(module).inner(node)
+        bindings = scope.bindings.get(name) if scope is not None else None
         if bindings:
             return union(self.binding(module, b) for b in settled(bindings))
         if node not in self._attributes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # Nodes whose children need not belong to the scope the node stands in.
+_OUTER_NAMES = re.compile(r"\b(?:global|nonlocal)\s")
 _OPENING = frozenset({*_FUNCTIONS, ast.Lambda, ast.ClassDef, ast.comprehension, *_COMPREHENSION})
 # The commonest nodes that bind nothing.
 _SILENT = frozenset(
@@ -96,11 +98,45 @@ class Scopes:
     def __init__(self, module: Module) -> None:
         self.module = module
         self.top = Scope(Kind.MODULE, module.tree, None)
-        self.of: dict[ast.AST, Scope] = {}
-        self.inner: dict[ast.AST, Scope] = {module.tree: self.top}
+        self._of: dict[ast.AST, Scope] = {}
+        self._inner: dict[ast.AST, Scope] = {module.tree: self.top}
         self._values: dict[ast.AST, tuple[ast.expr, ast.stmt]] = {}
-        self._walk()
+        # Bodies of functions are looked into when something in them is asked for, unless names
+        # of other scopes may be bound there.
+        self._later: dict[ast.AST, list[ast.AST]] | None = {}
+        if _OUTER_NAMES.search(module.source.text):
+            self._later = None
+        self._walk([(module.tree, self.top)])
         self._settle_outer_names()
+
+    def of(self, node: ast.AST) -> Scope | None:
+        """Return the scope that a node's names are looked up in; None for a foreign node."""
+        found = self._of.get(node)
+        if found is None and self._later and node in self.module.parents:
+            self._reach(node)
+            found = self._of.get(node)
+        return found
+
+    def inner(self, node: ast.AST) -> Scope | None:
+        """Return the scope that a definition, lambda or comprehension opens."""
+        found = self._inner.get(node)
+        if found is None and self._later and node in self.module.parents:
+            self._reach(node)
+            found = self._inner.get(node)
+        return found
+
+    def _reach(self, node: ast.AST) -> None:
+        """Look into the functions around a node, outermost first."""
+        around: list[ast.AST] = []
+        current: ast.AST | None = node
+        while current is not None:
+            around.append(current)
+            current = self.module.parents.get(current)
+        for holder in reversed(around):
+            body = self._later.pop(holder, None) if self._later else None
+            if body is not None:
+                scope = self._inner[holder]
+                self._walk([(child, scope) for child in reversed(body)])
 
     def lookup(self, name: str, scope: Scope) -> tuple[Scope, list[Binding]] | None:
         """Return the scope that owns a name as seen from ``scope``, with its bindings there.
@@ -121,7 +157,7 @@ class Scopes:
     def names_at(self, node: ast.AST) -> set[str]:
         """Return every name bound in the scope a node stands in or in one around it."""
         names: set[str] = set()
-        scope: Scope | None = self.inner.get(node) or self.of.get(node, self.top)
+        scope: Scope | None = self.inner(node) or self.of(node) or self.top
         while scope is not None:
             names.update(scope.bindings)
             scope = scope.parent
@@ -139,17 +175,22 @@ class Scopes:
             child, parent = parent, parents.get(parent)
         return tuple(reversed(steps))
 
-    def _walk(self) -> None:
-        stack: list[tuple[ast.AST, Scope]] = [(self.module.tree, self.top)]
+    def _walk(self, stack: list[tuple[ast.AST, Scope]]) -> None:
+        of = self._of
+        opened = len(self._inner)
+        begun = {scope.node: scope for _, scope in stack}
         while stack:
             node, scope = stack.pop()
-            self.of[node] = scope
+            of[node] = scope
             if type(node) in _OPENING:
                 stack.extend(self._enter(node, scope))
                 continue
             if type(node) not in _SILENT:
                 self._bind_by(node, scope)
             stack += [(child, scope) for child in children(node)]
+        for scope in (*begun.values(), *list(self._inner.values())[opened:]):
+            for bindings in scope.bindings.values():
+                bindings.sort(key=lambda b: b.position)
 
     def _enter(self, node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
         """Take in what a node binds; yield its children with the scope each belongs to."""
@@ -158,8 +199,9 @@ class Scopes:
         elif isinstance(node, ast.ClassDef):
             self._bind(scope, node.name, How.CLASS, node, _end(node))
             inner = self._open(Kind.CLASS, node, scope)
+            body = set(node.body)
             for child in children(node):
-                yield child, inner if _within(child, node.body) else scope
+                yield child, inner if child in body else scope
         elif isinstance(node, _COMPREHENSION):
             inner = self._open(Kind.COMPREHENSION, node, scope)
             for child in children(node):
@@ -183,18 +225,22 @@ class Scopes:
             for parameter in getattr(node, "type_params", ()):
                 yield parameter, inner
         arguments = node.args
-        self.of[arguments] = scope
+        self._of[arguments] = scope
         named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         named += [arg for arg in (arguments.vararg, arguments.kwarg) if arg is not None]
         for arg in named:
-            self.of[arg] = inner
+            self._of[arg] = inner
             self._bind(inner, arg.arg, How.PARAMETER, arg, (node.lineno, node.col_offset))
             if arg.annotation is not None:
                 yield arg.annotation, scope
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:
                 yield default, scope
-        for child in node.body if isinstance(node.body, list) else [node.body]:
+        body: list[ast.AST] = [*node.body] if isinstance(node.body, list) else [node.body]
+        if self._later is not None and not isinstance(node, ast.Lambda):
+            self._later[node] = body
+            return
+        for child in body:
             yield child, inner
 
     def _bind_by(self, node: ast.AST, scope: Scope) -> None:
@@ -288,12 +334,12 @@ class Scopes:
         scope.bindings.setdefault(name, []).append(binding)
 
     def _open(self, kind: Kind, node: ast.AST, parent: Scope) -> Scope:
-        self.inner[node] = scope = Scope(kind, node, parent)
+        self._inner[node] = scope = Scope(kind, node, parent)
         return scope
 
     def _settle_outer_names(self) -> None:
         """Hand what a ``global`` or ``nonlocal`` name binds to the scope that owns it."""
-        for scope in list(self.inner.values()):
+        for scope in list(self._inner.values()):
             for name, which in scope.outer.items():
                 moved = scope.bindings.pop(name, [])
                 owner = self.top
@@ -302,9 +348,8 @@ class Scopes:
                     owner = found[0] if found else self.top
                 for binding in moved:
                     binding.elsewhere = True
-                owner.bindings.setdefault(name, []).extend(moved)
-        for scope in self.inner.values():
-            for bindings in scope.bindings.values():
+                bindings = owner.bindings.setdefault(name, [])
+                bindings.extend(moved)
                 bindings.sort(key=lambda b: b.position)
 
 
