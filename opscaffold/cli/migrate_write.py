@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,17 +78,36 @@ def write(root: Path, parts: Sequence[Unit], *, backup: bool, progress: Progress
 
     if not parts:
         return
-    made = [path for part in parts for path, (old, _) in part.changes.items() if old is None]
-    for directory in sorted({path.parent for path in made}):
-        directory.mkdir(parents=True, exist_ok=True)
+    new = [path for part in parts for path, (old, _) in part.changes.items() if old is None]
+    directories = _made(root, new)
     try:
         with progress or nullcontext():
             write_units(
                 root, parts, backup_suffix=BACKUP_SUFFIX if backup else None, progress=wrote
             )
-    except (UnitsError, InterruptedWriteError) as error:
-        if error.written:
+    except BaseException as error:
+        for directory in reversed(directories):
+            # Those stay that hold what was written before.
+            with suppress(OSError):
+                directory.rmdir()
+        if isinstance(error, UnitsError | InterruptedWriteError) and error.written:
             typer.echo(f"written before it stopped: {', '.join(error.written)}", err=True)
             typer.echo(CACHES, err=True)
         raise
     typer.echo(CACHES, err=True)
+
+
+def _made(root: Path, files: Sequence[Path]) -> list[Path]:
+    """Make the directories that new files need, and return those that were not there."""
+    from opscaffold.fs.atomic import as_write_error
+
+    made: list[Path] = []
+    for path in files:
+        missing = [each for each in (path.parent, *path.parent.parents) if not each.exists()]
+        for directory in reversed(missing):
+            # Where a link leads out of the project, the write is refused.
+            if Path(os.path.realpath(directory)).is_relative_to(os.path.realpath(root)):
+                with as_write_error(directory):
+                    directory.mkdir()
+                made.append(directory)
+    return made

@@ -16,6 +16,7 @@ from migrate_runs import CALLER, OPS, Run, commit, contents, git, write
 from opscaffold.cli import migrate_run
 from opscaffold.contract.model import OpContract
 from opscaffold.fs import journal
+from opscaffold.fs.atomic import StaleFileError
 from opscaffold.fs.journal import Unit, write_units
 from opscaffold.migrate import postcheck
 
@@ -213,6 +214,25 @@ def test_another_run_at_work_is_an_error(
     assert [run.code for run in codes] == [2]
     assert "another run of opscaffold" in codes[0].err
     assert (tree / "ops.py").read_bytes() == OPS.encode()
+
+
+def test_a_refused_write_leaves_no_directory_behind(
+    tree: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tree, ops=OPS)
+    monkeypatch.setattr(journal, "require_unchanged", _stale)
+    run = Run(capsysbinary, "--write", "--tests", "deep/er/tests")
+    assert run.code == 2
+    assert [path.name for path in tree.iterdir()] == ["ops.py"]
+    monkeypatch.undo()
+    monkeypatch.chdir(tree)
+    assert Run(capsysbinary, "--write", "--tests", "deep/er/tests").code == 0
+    assert len(list((tree / "deep/er/tests").iterdir())) == 1
+
+
+def _stale(path: Path, old: bytes | None) -> None:
+    del old
+    raise StaleFileError(path, "it changed since it was read")
 
 
 @pytest.fixture

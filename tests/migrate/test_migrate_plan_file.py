@@ -296,6 +296,21 @@ def test_a_link_that_leads_out_of_the_project_is_not_followed(
     assert (tree / "ops.py").read_text("utf-8") == OPS
 
 
+def test_no_directory_is_made_outside_of_the_project(
+    tree: Path, planned: tuple[Path, dict[str, Any]]
+) -> None:
+    path, plan = planned
+    outside = tree.parent / "outside"
+    outside.mkdir()
+    (tree / "link").symlink_to(outside)
+    new = {"sha256_before": None, "sha256_after": digest(b""), "hunks": []}
+    plan["tests"] = [{"path": "link/new/test_x.py", **new}]
+    path.write_text(json.dumps(plan), "utf-8")
+    assert cli("migrate", "--apply", path, "--root", ".").code == 2
+    assert list(outside.iterdir()) == []
+    assert (tree / "ops.py").read_text("utf-8") == OPS
+
+
 @pytest.mark.parametrize(
     "flags",
     [
