@@ -8,15 +8,20 @@ from dataclasses import replace
 from opscaffold.effects.calls import Calls
 from opscaffold.effects.expressions import covers_all, literal_key
 from opscaffold.effects.trace import Effect, Names, Trace
-from opscaffold.effects.values import UNSEEN, Env, Value, merged
+from opscaffold.effects.values import UNSEEN, Env, Value, join, merged
 
 
 class Assignments(Calls):
-    """Adds binding values to targets. ``lasting`` are local names of what is bound outside."""
+    """Adds binding values to targets.
+
+    ``lasting`` are local names of what is bound outside, ``put`` the values that were stored into
+    containers, by the target of the assignment.
+    """
 
     def __init__(self, names: Names, trace: Trace) -> None:
         super().__init__(names, trace)
         self.lasting: set[str] = set()
+        self.put: dict[ast.expr, Value] = {}
 
     def bind(self, target: ast.expr, value: Value, env: Env) -> None:
         """Assign a value to a target."""
@@ -30,6 +35,8 @@ class Assignments(Calls):
             case ast.Subscript():
                 owner, index = self.value(target.value, env), self.value(target.slice, env)
                 if owner.container or owner.items is not None:
+                    known = self.put.get(target)
+                    self.put[target] = value if known is None else join(known, value)
                     self.store(target.value, owner, [value], target, env)
                     return
                 if _is_key(target.slice):

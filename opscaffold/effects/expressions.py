@@ -71,6 +71,9 @@ class Expressions(Conditions):
             case ast.UnaryOp():
                 operand = self.value(expr.operand, env)
                 self.read([operand], expr, env)
+                number = terms.number_of(operand)
+                if isinstance(expr.op, ast.USub) and number is not None:
+                    return Value(False, number != 0, term=terms.of_constant(-number))
                 if isinstance(expr.op, ast.UAdd):
                     return operand.viewed(whole=True)
                 return self.computed(expr, [operand], type(expr.op).__name__)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from opscaffold.effects.assignments import Assignments
 from opscaffold.effects.expressions import bind_all
 from opscaffold.effects.helpers import (
     as_kept,
@@ -16,9 +15,10 @@ from opscaffold.effects.helpers import (
     defaults_of,
     lets_through,
     own_names,
-    plain_calls,
     statements_of,
+    stored_names,
 )
+from opscaffold.effects.loops import Loops
 from opscaffold.effects.trace import Effect, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import (
     ANYTHING,
@@ -32,7 +32,6 @@ from opscaffold.effects.values import (
 )
 
 _DEPTH = 4  # project functions followed below one another; deeper ones count as out of sight
-_ROUNDS = 4  # a loop body is followed again until nothing new is learnt
 
 
 def follow(
@@ -57,14 +56,14 @@ def follow(
     return trace
 
 
-class Follower(Assignments):
+class Follower(Loops):
     """Executes statements over abstract environments. None stands for a path that ended."""
 
     def __init__(self, names: Names, trace: Trace, stack: tuple[ast.AST, ...] = ()) -> None:
         super().__init__(names, trace)
         self.stack = stack
         self.exits: list[tuple[Value, Env]] = []
-        self.leaving: list[list[Env]] = []
+        self.leaving = []
 
     def run(self, body: list[ast.stmt], env: Env) -> None:
         """Follow a function body to its end."""
@@ -110,8 +109,8 @@ class Follower(Assignments):
                         self.value(part, env)
                 return None
             case ast.Assert():
-                self.truth(node.test, env)
-                return self.narrow(node.test, env, True)
+                asked = self.truth(node.test, env)
+                return None if asked is False else self.narrow(node.test, env, True)
             case ast.If():
                 return self.branch(node, env)
             case ast.For() | ast.AsyncFor() | ast.While():
@@ -132,8 +131,7 @@ class Follower(Assignments):
                     if isinstance(target, ast.Name):
                         env.names.pop(target.id, None)
             case ast.Break() | ast.Continue():
-                if self.leaving:
-                    self.leaving[-1].append(env)
+                self.leave_round(node, env)
                 return None
             case _:
                 if isinstance(getattr(node, "handlers", None), list):
@@ -158,39 +156,6 @@ class Follower(Assignments):
         then = self.block(node.body, self.narrow(node.test, env, True))
         other = self.block(node.orelse, self.narrow(node.test, env, False))
         return join_envs(then, other)
-
-    def loop(self, node: ast.For | ast.AsyncFor | ast.While, env: Env) -> Env | None:
-        """Follow a loop body until its environment is stable; it may run no time at all."""
-        self.leaving.append([])
-        self.looping += 1
-        outer = self.each_round
-        current: Env | None = env
-        for _ in range(_ROUNDS):
-            if current is None:
-                break
-            scope = current.copy()
-            self.each_round = plain_calls(node)
-            if isinstance(node, ast.While):
-                self.truth(node.test, scope)
-                scope = self.narrow(node.test, scope, True)
-            else:
-                self.bind_each(node.target, self.iterate(node.iter, scope), scope)
-            after = join_envs(current.copy(), self.block(node.body, scope))
-            for left in self.leaving[-1]:
-                after = join_envs(after, left)
-            if after == current:
-                break
-            current = after
-        else:
-            # Nothing is known of what is still on the move after so many rounds.
-            for name in _stored(node):
-                if current is not None and name in current.names:
-                    current.names[name] = join(current.names[name], ANYTHING)
-        self.looping -= 1
-        self.each_round = outer
-        for left in self.leaving.pop():
-            current = join_envs(current, left)
-        return self.block(node.orelse, current)
 
     def attempt(self, node: Any, env: Env) -> Env | None:
         """Follow a ``try`` (or ``try`` with ``except*``, of which Python 3.10 has no class).
@@ -232,7 +197,7 @@ class Follower(Assignments):
         anywhere = before.copy()
         anywhere.touched |= after.touched
         for child in body:
-            for name in _stored(child):
+            for name in stored_names(child):
                 anywhere.names[name] = join(before.names.get(name, ANYTHING), ANYTHING)
         return anywhere
 
@@ -345,11 +310,3 @@ class Follower(Assignments):
 
 def _takes_all(pattern: ast.pattern) -> bool:
     return isinstance(pattern, ast.MatchAs) and pattern.pattern is None
-
-
-def _stored(node: ast.AST) -> set[str]:
-    return {
-        child.id
-        for child in ast.walk(node)
-        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
-    }

@@ -76,6 +76,15 @@ def own_names(function: FunctionNode | ast.Lambda) -> set[str]:
     return stored - shared
 
 
+def stored_names(node: ast.AST) -> set[str]:
+    """The names that anything below a node binds."""
+    return {
+        child.id
+        for child in ast.walk(node)
+        if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
+    }
+
+
 def plain_calls(loop: ast.For | ast.AsyncFor | ast.While) -> frozenset[ast.AST]:
     """The calls that stand as statements of a loop that every round runs as a whole."""
     if any(isinstance(n, ast.Break | ast.Continue | ast.Return) for n in ast.walk(loop)):

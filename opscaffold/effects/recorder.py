@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from opscaffold.effects import aten
-from opscaffold.effects.terms import split
+from opscaffold.effects.terms import of_constant, split
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, Names, OuterKind, Trace
 from opscaffold.effects.values import ANYTHING, UNSEEN, Env, Value, fresh, outer
 
@@ -80,6 +80,14 @@ class Recorder(ABC):
         answer = self.assumed.get(asked)
         return None if answer is None else answer is positive
 
+    def told(self, term: str | None) -> bool | None:
+        """How a test of this term comes out where another one asked it; nothing is asked."""
+        if term is None:
+            return None
+        asked, positive = split(term)
+        answer = self.assumed.get(asked)
+        return None if answer is None else answer is positive
+
     def metadata_term(self, owner: Value, text: str) -> str | None:
         """The term of what is asked of a tensor's metadata, where those stay what they are."""
         if owner.term is None or owner.roots & self.resized:
@@ -119,7 +127,9 @@ class Recorder(ABC):
         if found is None:
             return None
         if found.kind is OuterKind.CONSTANT:
-            return Value(null=False, term=ast.unparse(expr))
+            number = type(found.constant) in {int, float}
+            term = of_constant(found.constant) if number else None
+            return Value(null=False, term=term or ast.unparse(expr))
         container = found.kind is OuterKind.CONTAINER
         return outer(ast.unparse(expr), container=container, null=None if found.null else False)
 

@@ -13,7 +13,8 @@ from opscaffold.effects.values import UNSEEN, Value
 
 _NOT = "not "
 _EQUAL = " == ="
-_NUMBERS = re.compile(r"(not )?=(-?\d+) == =(-?\d+)")
+_NUMBER = re.compile(r"=(-?\d+)")
+_NUMBERS = re.compile(r"(not )?=(-?\d+) (==|<|>) =(-?\d+)")
 _NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.NotEq: ast.Eq,
     ast.IsNot: ast.Is,
@@ -73,7 +74,11 @@ def of_comparison(left: Value, op: ast.cmpop, right: Value) -> str | None:
 def settled(term: str | None) -> bool | None:
     """How a comparison of two numbers that are written out comes out; None for any other."""
     found = None if term is None else _NUMBERS.fullmatch(term)
-    return None if found is None else (found[2] == found[3]) is (found[1] is None)
+    if found is None:
+        return None
+    one, other = int(found[2]), int(found[4])
+    holds = {"==": one == other, "<": one < other, ">": one > other}[found[3]]
+    return holds is (found[1] is None)
 
 
 def of_nullness(value: Value, *, positive: bool) -> str | None:
@@ -90,6 +95,12 @@ def of_parts(text: str, parts: list[Value]) -> str | None:
     if any(term is None for term in terms):
         return None
     return f"{text}({', '.join(term or '' for term in terms)})"
+
+
+def number_of(value: Value) -> int | None:
+    """The whole number that a value is, where it is written out."""
+    found = _NUMBER.fullmatch(value.term or "")
+    return None if found is None else int(found[1])
 
 
 def split(term: str) -> tuple[str, bool]:

@@ -31,10 +31,14 @@ class Names(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """A value made outside the function; ``null`` says that it may be None at times."""
+    """A value made outside the function; ``null`` says that it may be None at times.
+
+    ``constant`` is the value of a number or a string.
+    """
 
     kind: OuterKind
     null: bool = False
+    constant: object = None
 
 
 class OuterKind(enum.Enum):

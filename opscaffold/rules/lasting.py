@@ -30,7 +30,8 @@ def outer_of(project: Project, module: Module, expr: ast.Name | ast.Attribute) -
         if kind in kinds:
             return Outer(kind, null=null)
     if found.certain is not None and kinds == {OuterKind.CONSTANT}:
-        return Outer(OuterKind.CONSTANT)
+        node = found.certain.node
+        return Outer(OuterKind.CONSTANT, constant=getattr(node, "value", None))
     return None
 
 
