@@ -109,7 +109,6 @@ class _Run:
         self.first: frozenset[tuple[str, str]] | None = None
         self.project = self._load()
         self.ops = len(self.project.ops)
-        self.wanted: dict[str, list[Finding]] = {}
         refuse_unknown(request.only, self.project)
         holds = request.codes
         self.rules = [
@@ -138,8 +137,6 @@ class _Run:
                 if lone is not None:
                     return self._withdraw(lone.plan, "only its prose would have been rewritten")
                 return True
-            if self.progress is not None:
-                self.progress(len(self.plans), len(self.plans) + len(self.wanted))
             if self._rewrite_prose(ready, snippets):
                 self.project = self._load()
                 continue
@@ -199,13 +196,15 @@ class _Run:
                 return None, {}
             elif finding.op not in self.withdrawn:
                 wanted.setdefault(finding.op, []).append(finding)
-        self.wanted = wanted
         ops = {op.qualname: op for op in self.project.ops}
         snippets = self._read_prose([ops[name] for name in wanted])
         context = Context(self.project, Syntaxes(), snippets, self.request.options)
         ready: list[OpPlan] = []
         taken: dict[Path, FileEdits] = {}
         for name, findings in wanted.items():
+            if self.progress is not None:
+                planned = len(self.plans)
+                self.progress(planned + len(ready), planned + len(wanted))
             current = self._same_op(ops[name])
             if current is None:
                 continue
