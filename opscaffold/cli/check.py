@@ -116,6 +116,7 @@ def check(
     from opscaffold.fs.paths import real_path
     from opscaffold.rules.check import check_project
     from opscaffold.rules.selection import chosen_for
+    from opscaffold.source.project import collector_paused
 
     if write_baseline and baseline is None:
         raise UserError("--write-baseline needs --baseline FILE: where to write")
@@ -137,36 +138,37 @@ def check(
     if diff_base is not None and reading.overlay:
         raise UserError("--diff-base compares files, and stdin is none")
     codes = chosen_for(reading.config, listed(select), listed(ignore) or ())
-    project = reading.project()
-    if output is not None:
-        refuse_source(output, "--output", project, reading.config)
-        if baseline is not None and real_path(output) == real_path(baseline):
-            raise UserError(f"--output: {output} is the baseline, and would be overwritten")
-    if list_ops:
-        return _list_ops(project, output_format, output)
-    if write_baseline and baseline is not None:
-        refuse_source(baseline, "--baseline", project, reading.config)
-        refuse_no_baseline(baseline)
-    report = Report(project, check_project(project, reading.config, codes))
+    with collector_paused():
+        project = reading.project()
+        if output is not None:
+            refuse_source(output, "--output", project, reading.config)
+            if baseline is not None and real_path(output) == real_path(baseline):
+                raise UserError(f"--output: {output} is the baseline, and would be overwritten")
+        if list_ops:
+            return _list_ops(project, output_format, output)
+        if write_baseline and baseline is not None:
+            refuse_source(baseline, "--baseline", project, reading.config)
+            refuse_no_baseline(baseline)
+        report = Report(project, check_project(project, reading.config, codes))
 
-    def check_before(
-        now: Project, contents: Mapping[Path, bytes | None], moved: Mapping[Path, Path]
-    ) -> Report | None:
-        then = reading.project_before(now, contents, moved)
-        if then is None:
-            return None
-        return Report(then, check_project(then, reading.config, codes))
+        def check_before(
+            now: Project, contents: Mapping[Path, bytes | None], moved: Mapping[Path, Path]
+        ) -> Report | None:
+            then = reading.project_before(now, contents, moved)
+            if then is None:
+                return None
+            return Report(then, check_project(then, reading.config, codes))
 
-    if write_baseline and baseline is not None:
-        return _write_baseline(report, baseline)
-    if known is not None:
-        report.leave_out(known)
-    if diff_base is not None:
-        report.narrow_to_changes(diff_base, check_before)
-    write_report(report.render(output_format, output), output)
-    if output is not None:
-        typer.echo(f"{report.summary()}, written to {output}", err=True)
-    return FOUND if report.fails() and not exit_zero else OK
+        if write_baseline and baseline is not None:
+            return _write_baseline(report, baseline)
+        if known is not None:
+            report.leave_out(known)
+        if diff_base is not None:
+            report.narrow_to_changes(diff_base, check_before)
+        write_report(report.render(output_format, output), output)
+        if output is not None:
+            typer.echo(f"{report.summary()}, written to {output}", err=True)
+        return FOUND if report.fails() and not exit_zero else OK
 
 
 def listed(given: Sequence[str] | None) -> tuple[str, ...] | None:

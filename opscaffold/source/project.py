@@ -156,7 +156,7 @@ class Project:
     def references(self, op: Op) -> list[Reference]:
         """Return every place in the root that denotes an op or may, by file and position."""
         if self._references is None:
-            with _collector_paused():
+            with collector_paused():
                 self._references = self._reference_finder().find()
         return self._references.get(op, [])
 
@@ -193,14 +193,17 @@ def load_project(
         selected = frozenset(find_files(paths, root, exclude=exclude, notebooks=notebooks))
     files = selected | whole
     files |= frozenset(overlay or ())
-    with _collector_paused():
+    with collector_paused():
         return Project(root, selected, Tree(root, files, overlay, notebooks=notebooks), registrars)
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
-    # Syntax trees are many small objects that all stay: looking through them again and again
-    # for garbage is a third of the time.
+def collector_paused() -> Iterator[None]:
+    """Leave garbage that holds itself where it is, for as long as a project is worked on.
+
+    Syntax trees are many small objects that all stay: looking through them again and again for
+    garbage is a third of the time.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
