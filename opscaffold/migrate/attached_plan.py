@@ -167,7 +167,7 @@ class Attachments:
         self, edits: FileEdits, module: Module, change: FunctionChange, buffer: str
     ) -> FileEdits:
         """The edits with every call that hands on the omitted buffer as one that allocates."""
-        calls = dict(edits.calls)
+        calls, voids = dict(edits.calls), dict(edits.voids)
         inside = {id(n) for n in ast.walk(change.function)}
         for reference in self.context.project.references(self.op):
             call = reference.call
@@ -189,8 +189,9 @@ class Attachments:
             index = written_order(call).index(argument)
             fresh = CallEdit(CallForm.FRESH, index, self.signature.buffer)
             calls[change.syntax.key(call)] = fresh
+            voids.pop(change.syntax.key(call), None)
             self._omitting.add(id(call))
-        return replace(edits, calls=calls)
+        return replace(edits, calls=calls, voids=voids)
 
     def note_calls_under_grad(self) -> None:
         """Say which calls cannot be under grad, as before."""
