@@ -16,7 +16,7 @@ else:
 
 
 from opscaffold.config import lines
-from opscaffold.config.model import OUT_NAMINGS, Config, Registrar
+from opscaffold.config.model import OUT_NAMINGS, REGISTERS, Config, Registrar
 from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
 from opscaffold.errors import UserError
 
@@ -36,7 +36,7 @@ _KEYS = (
     "notebooks",
 )
 _SOURCES = ("name", "namespace", "function", "mutates_args", "schema", "fake")
-_REGISTRAR_KEYS = ("helper", "parameters", *_SOURCES, "defaults")
+_REGISTRAR_KEYS = ("helper", "parameters", *_SOURCES, "registers", "defaults")
 _DEFAULT_KEYS = ("namespace", "mutates_args")
 _AT_LINE = re.compile(r"\(at line (\d+)")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -190,11 +190,15 @@ class _Reader:
             if not source.isidentifier():
                 raise self._error((*path, key), f"{key!r} must name a parameter, not {source!r}")
             sources[key] = source
+        registers = "define"
+        if "registers" in table:
+            registers = self._one_of((*path, "registers"), table["registers"], REGISTERS)
         namespace, mutates = self._defaults((*path, "defaults"), table.get("defaults", {}))
         return Registrar(
             helper,
             parameters,
             **sources,
+            registers=registers,
             default_namespace=namespace,
             default_mutates=mutates,
         )

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from opscaffold.contract.releases import MEASURED, Version
 
+# What a helper comes to: the function of torch.library that it calls with what it is given.
+REGISTERS = ("define", "custom_op", "register_fake", "impl", "nothing")
 OUT_NAMINGS = ("flat", "overload")
 
 
@@ -19,7 +21,9 @@ class Registrar:
     positional parameters in order. ``name``, ``namespace``, ``function``, ``mutates_args``,
     ``schema`` and ``fake`` name the parameter that each comes from, empty where there is none.
     Without ``function`` the helper is a decorator, and registers what it decorates; without
-    ``name`` the op has the name of its function. ``default_namespace`` and ``default_mutates``
+    ``name`` the op has the name of its function. ``registers`` is one of REGISTERS: a Library's
+    define and impl, custom_op, a fake or a further kernel for an op that is defined elsewhere,
+    or nothing at all. ``default_namespace`` and ``default_mutates``
     hold where a call does not say; None stands for "not known".
     """
 
@@ -31,6 +35,7 @@ class Registrar:
     mutates_args: str = ""
     schema: str = ""
     fake: str = ""
+    registers: str = "define"
     default_namespace: str | None = None
     default_mutates: tuple[str, ...] | str | None = None
 

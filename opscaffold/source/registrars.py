@@ -19,6 +19,8 @@ from opscaffold.source.tree import Tree
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _STRING_LIKE = (ast.Constant, ast.JoinedStr, ast.BinOp)
 
+_ATTACHING = {"register_fake": Role.FAKE, "impl": Role.IMPL}
+
 NamespaceOf = Callable[[Module, ast.expr, Frame], Text]
 
 
@@ -109,6 +111,8 @@ class Registrars:
 
     def _registrations(self, use: _Use) -> Iterator[Registration]:
         registrar, module = use.registrar, use.module
+        if registrar.registers == "nothing":
+            return
         arguments = bind(use.call, registrar.parameters) if use.call is not None else {}
         given = arguments.get(registrar.function, use.function)
         kernel = self._function(module, given)
@@ -135,7 +139,11 @@ class Registrars:
                 function_module=function[1] if function else None,
             )
 
-        definition = registration(Role.DEFINE, kernel)
+        if registrar.registers in _ATTACHING:
+            yield registration(_ATTACHING[registrar.registers], kernel)
+            return
+        customs = registrar.registers == "custom_op"
+        definition = registration(Role.CUSTOM_OP if customs else Role.DEFINE, kernel)
         schema = arguments.get(registrar.schema)
         if schema is not None:
             definition.schema = self._strings.text(Operand(module, schema)).value
@@ -145,7 +153,7 @@ class Registrars:
         else:
             definition.mutates = registrar.default_mutates
         yield definition
-        if kernel is not None:
+        if kernel is not None and not customs:
             yield registration(Role.IMPL, kernel)
         fake = arguments.get(registrar.fake)
         if fake is not None and not (isinstance(fake, ast.Constant) and fake.value is None):

@@ -133,6 +133,8 @@ def test_two_places_are_refused(tmp_path: Path) -> None:
             f"{FIRST}defaults = {{ ns = 'x' }}",
             ":4: unknown key 'ns'; known are namespace, mutates_args",
         ),
+        (f"{FIRST}registers = 'op'", ":4: 'registers' must be 'define' or 'custom_op' or"),
+        ('notebooks = "yes"', ":2: 'notebooks' must be true or false, not a string"),
         ("select = [", ":3: is no valid TOML"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,42 @@ def test_names_come_from_the_call_or_the_defaults(
     )
     assert [op.qualname for op in project.ops] == [expected]
     assert project.ops[0].definition.qualname == expected
+
+
+@pytest.mark.parametrize(
+    ("registers", "roles"),
+    [
+        ("define", [Role.DEFINE, Role.IMPL, Role.FAKE]),
+        ("custom_op", [Role.CUSTOM_OP, Role.FAKE]),
+        ("nothing", []),
+    ],
+)
+def test_a_description_says_what_the_helper_comes_to(
+    tmp_path: Path, registers: str, roles: list[Role]
+) -> None:
+    text = (
+        "from kernels.utils import direct_register\n"
+        "def f(x): ...\ndirect_register('f', f, fake_impl=f)\n"
+    )
+    project = read(tmp_path, text, replace(DIRECT, registers=registers))
+    found = [r.role for op in project.ops for r in (op.definition, *op.attached)]
+    assert (found, project.stray, project.unknown_helpers) == (roles, [], [])
+
+
+def test_a_described_helper_may_add_to_an_op_from_elsewhere(tmp_path: Path) -> None:
+    text = (
+        "import torch\nimport kernels\n"
+        "@torch.library.custom_op('ns::f', mutates_args=())\ndef f(x): ...\n"
+        "@kernels.fake('ns::f')\ndef f_fake(x): ...\n"
+        "@kernels.cuda('ns::f')\ndef f_cuda(x): ...\n"
+    )
+    fake = Registrar("kernels.fake", ("name",), name="name", registers="register_fake")
+    cuda = Registrar("kernels.cuda", ("name",), name="name", registers="impl")
+    (op,) = read(tmp_path, text, fake, cuda).ops
+    assert [(r.role, r.function.name) for r in op.attached] == [  # type: ignore[union-attr]
+        (Role.FAKE, "f_fake"),
+        (Role.IMPL, "f_cuda"),
+    ]
 
 
 def test_what_is_computed_has_a_hint_only(tmp_path: Path) -> None:
