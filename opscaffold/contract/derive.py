@@ -114,9 +114,14 @@ def with_buffer_at(contract: OpContract, name: str, index: int) -> OpContract:
 
     What the op mutates beside it stays mutated. Raises DerivationError where the name is taken.
     """
-    (buffer,) = _buffers(contract, [name], kw_only=False)
+    return with_buffers_at(contract, [name], index)
+
+
+def with_buffers_at(contract: OpContract, names: Sequence[str], index: int) -> OpContract:
+    """The same with a buffer for each return, one behind the other."""
+    buffers = _buffers(contract, names, kw_only=False)
     given = contract.parameters
-    parameters = (*given[:index], buffer, *given[index:])
+    parameters = (*given[:index], *buffers, *given[index:])
     return _numbered(replace(contract, parameters=parameters, returns=(), tags=frozenset()))
 
 

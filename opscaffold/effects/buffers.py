@@ -96,6 +96,14 @@ def use_of_buffer(
     uses = [n for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and n.id == buffer]
     omitted = follow(body, start | {buffer: NONE}, names, ask=uses)
     given = follow(body, start | {buffer: parameter(buffer)}, names)
+    return use_in(function, argument, given, omitted)
+
+
+def use_in(
+    function: FunctionNode | ast.Lambda, argument: Argument, given: Trace, omitted: Trace
+) -> BufferUse:
+    """How a kernel treats a buffer, as the traces of both ways to call show it."""
+    buffer = argument.name
     root = f"param:{buffer}"
     events = given.on(root)
     # Work on memory whose contents are undefined cannot mean to see old contents.

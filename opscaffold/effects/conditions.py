@@ -111,6 +111,15 @@ class Conditions(Recorder):
                 if answers[-1] is stop:
                     return stop
                 return None if None in answers else not stop
+            case ast.Compare(ops=[_]) | ast.BinOp(op=ast.BitXor()) if (
+                alike := self._are_alike(expr, env)
+            ) is not None:
+                self.tested = None
+                return alike
+            case ast.Compare(ops=[ast.In() | ast.NotIn() as op], comparators=[right]) if isinstance(
+                right, ast.Tuple | ast.List | ast.Set
+            ):
+                return self.is_among(expr, right.elts, env, positive=isinstance(op, ast.In))
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 sides = [self.value(left, env), self.value(right, env)]
                 if isinstance(op, ast.Is | ast.IsNot | ast.Eq | ast.NotEq):
@@ -138,6 +147,36 @@ class Conditions(Recorder):
                     self.emit(Effect.TRUTH, result, expr, env)
                 self.tested = terms.of_truth(result)
                 return False if result.null is True else result.truth
+
+    def _are_alike(self, expr: ast.Compare | ast.BinOp, env: Env) -> bool | None:
+        """The outcome of ``(a is None) == (b is None)`` and the like, where both are known."""
+        if isinstance(expr, ast.BinOp):
+            left, right, positive = expr.left, expr.right, False
+        else:
+            left, right = expr.left, expr.comparators[0]
+            positive = isinstance(expr.ops[0], ast.Is | ast.Eq)
+            if not positive and not isinstance(expr.ops[0], ast.IsNot | ast.NotEq):
+                return None
+        if not (_is_nullness(left) and _is_nullness(right)):
+            return None
+        answers = [self.truth(left, env), self.truth(right, env)]
+        return None if None in answers else (answers[0] is answers[1]) is positive
+
+    def is_among(
+        self, expr: ast.Compare, elements: list[ast.expr], env: Env, *, positive: bool
+    ) -> bool | None:
+        """How ``a in (b, c)`` comes out: as the comparisons with each of them do."""
+        left, others = self.value(expr.left, env), [self.value(e, env) for e in elements]
+        self.read([left, *others], expr, env)
+        self.tested = None
+        answers = []
+        for other in others:
+            asked = terms.of_comparison(left, ast.Eq(), other)
+            known = terms.settled(asked)
+            answers.append(self.assume(asked, expr) if known is None else known)
+        if True in answers:
+            return positive
+        return None if None in answers else not positive
 
     def matches(self, pattern: ast.pattern, subject: Value) -> bool | None:
         """Whether a value fits a pattern, where it says to which constants it is equal."""
@@ -189,6 +228,16 @@ class Conditions(Recorder):
         return scope
 
 
+def _is_nullness(expr: ast.expr) -> bool:
+    """Whether an expression tests whether something is None, which gives a bool."""
+    match expr:
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot()], comparators=[right]):
+            return is_none(left) or is_none(right)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return _is_nullness(operand)
+    return False
+
+
 def _tell_apart(left: ast.expr, right: ast.expr, env: Env) -> None:
     """Two names, or the addresses of two, that a test says are not the same memory."""
     names = [_owner_of_address(left), _owner_of_address(right)]
@@ -211,6 +260,15 @@ def _owner_of_address(expr: ast.expr) -> str | None:
         case (
             ast.Name(id=name)
             | ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="data_ptr"))
+        ):
+            return name
+        case ast.Call(
+            func=ast.Attribute(
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=name), attr="storage" | "untyped_storage")
+                ),
+                attr="data_ptr",
+            )
         ):
             return name
     return None

@@ -15,13 +15,20 @@ from dataclasses import dataclass
 class SplitMaybeOut:
     """Split an op that takes an Optional buffer into a functional and a mutable half.
 
-    ``buffer`` is the name of the parameter.
+    ``buffer`` is the name of the parameter. ``more`` are others that are given with it or not at
+    all; together they are in the order in which they are returned.
     """
 
     op: str
     buffer: str
     safe: bool = True
     why: str = ""
+    more: tuple[str, ...] = ()
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """All the parameters."""
+        return (self.buffer, *self.more)
 
 
 @dataclass(frozen=True, slots=True)

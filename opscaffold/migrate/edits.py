@@ -34,7 +34,8 @@ class CallEdit:
     better one first: the place of the buffer among the arguments, and for each argument in order
     the name that it is passed by (empty: by position). Where the argument is a flag that chose,
     ``flag`` is its value for which the new op is called; it is dropped in any form, and its index
-    is -1 where the call leaves it out.
+    is -1 where the call leaves it out. ``more`` are the indexes of further arguments that a call
+    that allocates is made without.
     """
 
     form: CallForm
@@ -49,6 +50,7 @@ class CallEdit:
     one_line: bool = False
     places: tuple[tuple[int, tuple[str, ...]], ...] = ()
     flag: bool | None = None
+    more: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

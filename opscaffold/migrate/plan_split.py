@@ -72,6 +72,7 @@ class SplitPlanner:
         self.project, self.syntaxes = context.project, context.syntaxes
         self.op = op
         self.buffer = buffer
+        self.dropped: tuple[str, ...] = (buffer,)
         self.module = op.definition.module
         self.facts = OpFacts(context.project, op)
         self.namer = Namer(context, op)
@@ -190,7 +191,7 @@ class SplitPlanner:
         fake = None
         if derive and function is form.main:
             fake = derived_fake(
-                self.context, self.facts, self.buffer, self.namer, form, halves.functional, plan
+                self.context, self.facts, self.dropped, self.namer, form, halves.functional, plan
             )
         fresh_name = ""
         if self.namer.is_used_elsewhere(form, function):

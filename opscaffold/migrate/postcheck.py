@@ -66,9 +66,9 @@ def _contract(project: Project, name: str) -> OpContract | None:
 
 def _fault(intent: Intent, step: Step, made: dict[str, OpContract | None]) -> str:
     match intent:
-        case SplitMaybeOut(buffer=buffer) if len(step.plan.new_ops) == 2:
+        case SplitMaybeOut(buffers=buffers) if len(step.plan.new_ops) == 2:
             fresh, given = (made.get(name) for name in step.plan.new_ops)
-            return _fault_of_split(buffer, step.old, fresh, given)
+            return _fault_of_split(buffers, step.old, fresh, given)
         case SplitInplaceFlag() if len(step.plan.new_ops) == 2:
             fresh, given = (made.get(name) for name in step.plan.new_ops)
             return _fault_of_flag(intent, step.old, fresh, given)
@@ -98,26 +98,36 @@ def _fault_of_one(intent: Intent, name: str, contract: OpContract) -> str:
 
 
 def _fault_of_split(
-    buffer: str, old: OpContract | None, fresh: OpContract | None, given: OpContract | None
+    buffers: tuple[str, ...],
+    old: OpContract | None,
+    fresh: OpContract | None,
+    given: OpContract | None,
 ) -> str:
     if fresh is not None:
-        if buffer in {p.name for p in fresh.parameters}:
-            return f"`{fresh.qualname}` still takes `{buffer}`"
+        left = [p.name for p in fresh.parameters if p.name in buffers]
+        if left:
+            return f"`{fresh.qualname}` still takes `{left[0]}`"
         if not fresh.returns or any(alias_of(r.type) for r in fresh.returns):
             return f"`{fresh.qualname}` does not return a tensor of its own"
-        if old is not None and _plain(fresh.parameters) != _plain(_without(old, buffer)):
+        if old is not None and _plain(fresh.parameters) != _plain(_without(old, *buffers)):
             return f"`{fresh.qualname}` does not take the arguments that it took before"
     if given is None:
         return ""
-    taken = [p for p in given.parameters if p.name == buffer]
-    if len(taken) != 1 or strip_alias(taken[0].type) != _TENSOR or taken[0].default is not None:
-        return f"`{given.qualname}` does not take `{buffer}` as a Tensor that must be given"
-    if not taken[0].mutated:
-        return f"`{given.qualname}` does not declare that it mutates `{buffer}`"
-    tagged = Tag.OUT in given.tags
-    if tagged != any(returns_argument(r, taken[0]) for r in given.returns):
+    taken = [p for p in given.parameters if p.name in buffers]
+    for buffer in buffers:
+        own = next((p for p in taken if p.name == buffer), None)
+        if own is None or strip_alias(own.type) != _TENSOR or own.default is not None:
+            return f"`{given.qualname}` does not take `{buffer}` as a Tensor that must be given"
+        if not own.mutated:
+            return f"`{given.qualname}` does not declare that it mutates `{buffer}`"
+    if tuple(p.name for p in taken) != buffers:
+        return f"`{given.qualname}` takes its buffers in another order than it returns them in"
+    returned = [
+        any(returns_argument(r, p) for r in given.returns) == (Tag.OUT in given.tags) for p in taken
+    ]
+    if not all(returned):
         return f"`{given.qualname}` is tagged and returns as no out= op may"
-    if old is not None and _plain(_without(given, buffer)) != _plain(_without(old, buffer)):
+    if old is not None and _plain(_without(given, *buffers)) != _plain(_without(old, *buffers)):
         return f"`{given.qualname}` does not take the arguments that it took before"
     return ""
 
@@ -150,8 +160,8 @@ def _fault_of_flag(
     return ""
 
 
-def _without(contract: OpContract, name: str) -> list[Parameter]:
-    return [p for p in contract.parameters if p.name != name]
+def _without(contract: OpContract, *names: str) -> list[Parameter]:
+    return [p for p in contract.parameters if p.name not in names]
 
 
 def _plain(parameters: Iterable[Parameter]) -> set[tuple[str, SchemaType]]:

@@ -26,9 +26,9 @@ from opscaffold.migrate.plan_fakes import plan_mend_fake, plan_write_fake
 from opscaffold.migrate.plan_inplace_flag import plan_inplace_flag
 from opscaffold.migrate.plan_mutates import plan_mutates
 from opscaffold.migrate.plan_overload import plan_rename
+from opscaffold.migrate.plan_paired import plan_maybe_out
 from opscaffold.migrate.plan_returned import plan_return_nothing
 from opscaffold.migrate.plan_schema import plan_tag_schema
-from opscaffold.migrate.plan_split import plan_split
 from opscaffold.migrate.plan_tag import plan_add_tag
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.syntax import SyntaxMismatchError
@@ -42,7 +42,7 @@ Raises RefusalError or RefusedError where that cannot be done for sure, for the 
 
 # In this order: what changes the op's signature comes first, what only changes bodies last.
 PLANNERS: dict[type[Intent], Planner] = {
-    SplitMaybeOut: plan_split,
+    SplitMaybeOut: plan_maybe_out,
     SplitInplaceFlag: plan_inplace_flag,
     ReturnNothing: plan_return_nothing,
     AddTag: plan_add_tag,

@@ -272,7 +272,9 @@ def _import_alias(edit: ImportEdit) -> cst.ImportAlias:
 def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
     """Rewrite one call as planned."""
     if edit.form is CallForm.FRESH:
-        return _fresh(call, edit)
+        for index in sorted((edit.argument, *edit.more), reverse=True):
+            call = _fresh(call, index)
+        return call
     if edit.flag is not None:
         return _by_flag(call, edit, writes=edit.flag)
     if edit.form is CallForm.GIVEN:
@@ -286,7 +288,7 @@ def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
     test = cst.Comparison(tested, [cst.ComparisonTarget(cst.Is(), cst.Name("None"))])
     choice = cst.IfExp(
         test=test,
-        body=_bare(_fresh(call, edit)),
+        body=_bare(_fresh(call, edit.argument)),
         orelse=_bare(_given(copy.deepcopy(call), edit, buffer)),
     )
     return _laid_out(call, edit, choice)
@@ -302,7 +304,7 @@ def _laid_out(call: cst.Call, edit: CallEdit, choice: cst.IfExp) -> cst.IfExp:
 
 def _by_flag(call: cst.Call, edit: CallEdit, *, writes: bool) -> cst.BaseExpression:
     """A call whose flag chose, without it: of the new op, or a choice between two calls."""
-    fresh = call if edit.argument < 0 else _fresh(call, edit)
+    fresh = call if edit.argument < 0 else _fresh(call, edit.argument)
     writing = copy.deepcopy(fresh).with_changes(func=cst.parse_expression(edit.function))
     if edit.form is CallForm.GIVEN:
         return writing
@@ -341,10 +343,10 @@ def _bare(call: cst.Call) -> cst.Call:
     return call.with_changes(lpar=[], rpar=[])
 
 
-def _fresh(call: cst.Call, edit: CallEdit) -> cst.Call:
-    args, space = remove_at(call.args, edit.argument), call.whitespace_before_args
-    old = call.args[edit.argument].comma
-    if edit.argument == 0 and args and isinstance(old, cst.Comma):
+def _fresh(call: cst.Call, index: int) -> cst.Call:
+    args, space = remove_at(call.args, index), call.whitespace_before_args
+    old = call.args[index].comma
+    if index == 0 and args and isinstance(old, cst.Comma):
         # What stands above the second argument stands above the first now.
         following = old.whitespace_after
         lines = getattr(following, "empty_lines", ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import libcst as cst
 
 from opscaffold.migrate.attached import new_fake
@@ -19,13 +21,16 @@ from opscaffold.source.model import Role
 def derived_fake(
     context: Context,
     facts: OpFacts,
-    buffer: str,
+    dropped: Collection[str],
     namer: Namer,
     form: DefinitionForm,
     functional: cst.FunctionDef,
     plan: OpPlan,
 ) -> cst.FunctionDef | None:
-    """A fake kernel for the functional half, or a note that it is missing."""
+    """A fake kernel for the functional half, or a note that it is missing.
+
+    ``dropped`` are the parameters that it does not take.
+    """
     function, op, project = form.main, facts.op, context.project
     module = op.definition.module
     plain = form.variable or function.name
@@ -35,7 +40,7 @@ def derived_fake(
     if form.variable in (None, "_") or not plain_op:
         root = torch_tag(project, module, form).removesuffix(".Tag.out")
         decorator = f'{root}.library.register_fake("{op.qualname}")'
-    tensors = [a.name for a in facts.arguments if a.tensor and a.name != buffer]
+    tensors = [a.name for a in facts.arguments if a.tensor and a.name not in dropped]
     try:
         return new_fake(project, op, functional, tensors, name, decorator, kernel=function)
     except UnderivableError as error:

@@ -6,15 +6,19 @@ and returns the caller's buffer in the next keeps none of them (FACTS sections 1
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from opscaffold.effects.buffers import BufferUse, Handed
+from opscaffold.effects.paired import PairedUse
+from opscaffold.effects.trace import FunctionNode
 from opscaffold.findings.intents import SplitMaybeOut
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import is_refused_out
 from opscaffold.rules.evidence import places_of
 from opscaffold.rules.outputs import is_side_output, obstacle_to_split, outputs_of
+from opscaffold.rules.paired import listed, obstacle_to_paired_split, paired_outputs
 from opscaffold.source.model import Op, Role
 
 # Roles whose kernels PyTorch holds to its alias rule at every call.
@@ -26,6 +30,10 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     if facts.kernel is None or is_refused_out(facts):
         return
     uses = outputs_of(facts)
+    pair = paired_outputs(facts, uses)
+    if pair is not None:
+        yield _paired(facts, facts.kernel, pair)
+        return
     for name, use in uses.items():
         if is_side_output(use):
             continue
@@ -40,6 +48,28 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             evidence=places_of(facts.module, use.written),
             intent=None if obstacle else SplitMaybeOut(facts.op.qualname, name),
         )
+
+
+def _paired(facts: OpFacts, kernel: FunctionNode | ast.Lambda, pair: PairedUse) -> Finding:
+    """One finding for buffers that are given together or not at all."""
+    op = facts.op
+    said = listed(pair.names)
+    message = f"{said} are allocated when omitted and returned when given, all or none: "
+    if op.definition.role in _CHECKED:
+        message += "a call that passes them raises after they were written"
+    else:
+        message += "eager mode works, torch.compile takes them and the results for separate memory"
+    obstacle = obstacle_to_paired_split(kernel, pair, _declared(op))
+    order = pair.order or pair.names
+    return RULE.finding(
+        facts.module,
+        facts.parameter(pair.names[0]) if obstacle is None else obstacle.node,
+        message if obstacle is None else f"{message}: {obstacle.reason}",
+        op=op.qualname,
+        remedy="" if obstacle is None else obstacle.remedy,
+        evidence=places_of(facts.module, [e for use in pair.uses for e in use.written]),
+        intent=None if obstacle else SplitMaybeOut(op.qualname, order[0], more=order[1:]),
+    )
 
 
 def _declared(op: Op) -> frozenset[str]:

@@ -50,18 +50,20 @@ def obstacle_to_split(
     name = use.argument.name
     if use.argument.is_list:
         return Obstacle(
-            _parameter_node(function, name),
+            parameter_node(function, name),
             f"`{name}` is a list, and an out= op takes plain Tensors only",
             "write a functional op that returns the list, and a mutable op that takes it",
         )
     if len(uses) > 1:
         others = ", ".join(f"`{n}`" for n in uses if n != name)
         return Obstacle(
-            _parameter_node(function, name),
+            parameter_node(function, name),
             f"{others} may be omitted independently of `{name}`",
             "write one functional op, and one out= op that takes all the buffers",
         )
-    return _obstacle_in_body(function, use) or _obstacle_in_memory(function, use, declared)
+    return _obstacle_in_body(function, use) or obstacle_in_memory(
+        function, use, declared, fresh=use.fresh_when_omitted
+    )
 
 
 def _obstacle_in_body(function: ast.AST, use: BufferUse) -> Obstacle | None:
@@ -81,27 +83,31 @@ def _obstacle_in_body(function: ast.AST, use: BufferUse) -> Obstacle | None:
             )
         case Handed.VIEW:
             return Obstacle(
-                _last_return(use, function),
+                last_return(use, function),
                 f"it returns a part or another shape of `{name}`, so `{name}` is scratch memory "
                 "and no out= argument",
                 "let callers slice or view the memory and pass that as the out= argument",
             )
         case Handed.MIXED:
             return Obstacle(
-                _last_return(use, function),
+                last_return(use, function),
                 f"given `{name}`, it returns it on some paths and something else on others",
                 f"return `{name}` on every path where it is given",
             )
     return Obstacle(
-        _last_return(use, function),
+        last_return(use, function),
         f"given `{name}`, it returns something other than `{name}`",
         f"write a functional op, and a mutable op that writes `{name}` and returns nothing",
     )
 
 
-def _obstacle_in_memory(
-    function: ast.AST, use: BufferUse, declared: frozenset[str]
+def obstacle_in_memory(
+    function: ast.AST, use: BufferUse, declared: frozenset[str], *, fresh: bool
 ) -> Obstacle | None:
+    """What a kernel does with memory that keeps it from being split, or None.
+
+    ``fresh`` says that what it returns without the buffer is memory of its own.
+    """
     name = use.argument.name
     if use.looks:
         event = use.looks[0]
@@ -127,7 +133,7 @@ def _obstacle_in_memory(
             f"declare that, and write one op that mutates `{mutated}` and returns a fresh tensor, "
             f"and one that mutates `{mutated}` and `{name}` and returns nothing",
         )
-    if not use.fresh_when_omitted:
+    if not fresh:
         return Obstacle(
             _stale_return(use, function),
             f"without `{name}`, it returns memory that it did not allocate in sight",
@@ -196,15 +202,17 @@ def _is_blank(value: ast.expr | None) -> bool:
     return False
 
 
-def _parameter_node(
+def parameter_node(
     function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str
 ) -> ast.AST:
+    """The node of a kernel's parameter."""
     spec = function.args
     every = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)
     return next((a for a in every if a.arg == name), function)
 
 
-def _last_return(use: BufferUse, function: ast.AST) -> ast.AST:
+def last_return(use: BufferUse, function: ast.AST) -> ast.AST:
+    """The last return of a call that is given the buffer."""
     nodes = [r.node for r in use.given.returns if r.node is not None]
     return nodes[-1] if nodes else function
 
