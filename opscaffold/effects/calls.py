@@ -8,9 +8,9 @@ from functools import reduce
 
 from opscaffold.contract.kinds import infer_kind
 from opscaffold.contract.model import Kind, ListType, OpContract
-from opscaffold.effects import arrays, aten, terms
+from opscaffold.effects import arrays, aten, chances, terms
 from opscaffold.effects.array_calls import ArrayCalls
-from opscaffold.effects.conversions import RETYPING, staying, target_of
+from opscaffold.effects.conversions import RETYPING, staying, target_of, told_apart
 from opscaffold.effects.trace import Effect, FunctionNode, Names
 from opscaffold.effects.values import (
     ANYTHING,
@@ -140,7 +140,8 @@ class Calls(ArrayCalls):
         values += [self.value(k.value, env) for k in node.keywords if k is not out]
         first = values[0] if values else ANYTHING
         if name in aten.METADATA_METHODS or name in aten.METADATA_FUNCTIONS:
-            return SCALAR
+            plain = first.is_tensor and first.term is not None and len(values) == 1
+            return replace(SCALAR, term=f"{name}({first.term})" if plain else None)
         if parts[:2] == ["torch", "distributed"] and name in aten.COLLECTIVES:
             self.read(values[1:], node, env)
             self.emit(Effect.UPDATE, first, node, env)
@@ -191,7 +192,10 @@ class Calls(ArrayCalls):
             return Value(null=False, items=tuple(self.view_of(v, name) for v in values))
         if name == "einsum":
             return self.new(node) if len(values) > 2 else self.view_of(values[-1], name)
-        if not aten.is_view(name):
+        copies = name in chances.NAMES and chances.makes_new(
+            node, name, values, self.assumed, functional=pure
+        )
+        if copies or not aten.is_view(name):
             return self.new(node, several=aten.returns_several(name))
         if not values:
             return ANYTHING
@@ -290,12 +294,12 @@ class Calls(ArrayCalls):
             return self.new(node)
         self.read(values, node, env)
         if aten.is_view(name):
-            return self.maybe_view(node, name, receiver)
+            return self.maybe_view(node, name, receiver, values)
         self.read([receiver], node, env)
         new = self.new(node, several=aten.returns_several(name))
         return new if out is None else self.write_out(node, out.value, new, env)
 
-    def maybe_view(self, node: ast.Call, name: str, receiver: Value) -> Value:
+    def maybe_view(self, node: ast.Call, name: str, receiver: Value, values: list[Value]) -> Value:
         """A view, unless the call forbids one (``to(..., copy=True)``)."""
         last = node.args[-1] if len(node.args) >= 3 else None
         # The last of to(dtype, non_blocking, copy) or to(device, dtype, non_blocking, copy).
@@ -308,6 +312,8 @@ class Calls(ArrayCalls):
             return self.new(node)
         if receiver.items is not None:
             return self.view_of(receiver, name)
+        if name == "to" and told_apart(receiver, values, self.assumed):
+            return self.new(node)
         kept = staying(receiver, target_of(node, name, self.names), self.devices, self.assumed)
         if len(kept.refs) == len(receiver.refs):
             return self.view_of(kept, name)

@@ -6,9 +6,10 @@ They hand back the very tensor where it has the dtype and stands on the device t
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from opscaffold.effects.terms import of_comparison
 from opscaffold.effects.trace import Names
 from opscaffold.effects.values import UNSEEN, Ref, Value
 
@@ -36,6 +37,7 @@ _DTYPES = frozenset(_DTYPE_METHODS.values()) | {
     "uint32",
     "uint64",
 }
+_FLOATING = frozenset(d for d in _DTYPES if d.startswith(("float", "bfloat")))
 # Views of another dtype than their base.
 RETYPING = frozenset({"view", "view_as_real", "view_as_complex", "real", "imag"})
 
@@ -92,14 +94,54 @@ def staying(
     ``devices`` are the types of device that arguments stand on, empty where not known;
     ``assumed`` gives the outcome of tests by their terms.
     """
-    moved = target.device is not None and devices and target.device not in devices
-    other = assumed.get(f"{value.term}.dtype == =torch.{target.dtype}") is False
+    moved = target.device is not None and (
+        _stands_elsewhere(value, target.device, assumed)
+        or (devices and target.device not in devices)
+    )
+    other = target.dtype is not None and _differs(f"{value.term}.dtype", target.dtype, assumed)
     kept = set()
     for ref in value.refs:
         cast = target.dtype is not None and ref.dtype not in {"", target.dtype}
         if ref == UNSEEN or not (other or cast or (moved and is_argument(ref))):
             kept.add(ref if ref == UNSEEN else replace(ref, dtype=target.dtype or ref.dtype))
     return replace(value, refs=frozenset(kept))
+
+
+def _differs(subject: str, dtype: str, assumed: Mapping[str, bool]) -> bool:
+    """Whether tests say that something has another dtype: it has one other, or not this one."""
+    start, own = f"{subject} == =torch.", f"{subject} == =torch.{dtype}"
+    owner = subject.removesuffix(".dtype")
+    asked = (f"{owner}.is_floating_point()", f"is_floating_point({owner})")
+    if any(assumed.get(term) is (dtype not in _FLOATING) for term in asked):
+        return True
+    return assumed.get(own) is False or any(
+        answer and term.startswith(start) and term != own for term, answer in assumed.items()
+    )
+
+
+def _stands_elsewhere(value: Value, device: str, assumed: Mapping[str, bool]) -> bool:
+    """Whether tests say that a tensor is on another type of device."""
+    subject = f"{value.term}.device.type == ="
+    if assumed.get(f"{subject}{device!r}") is False or (
+        assumed.get(f"{value.term}.is_{device}") is False
+    ):
+        return True
+    return any(
+        assumed.get(f"{value.term}.is_{other}") or assumed.get(f"{subject}{other!r}")
+        for other in _DEVICE_METHODS - {device}
+    )
+
+
+def told_apart(value: Value, asked: Iterable[Value], assumed: Mapping[str, bool]) -> bool:
+    """Whether tests say that a value has not the dtype, or device, that ``to`` is given."""
+    for attribute in ("dtype", "device"):
+        owner = Value(term=f"{value.term}.{attribute}")
+        for other in asked:
+            # to(None) converts nothing.
+            term = of_comparison(owner, ast.Eq(), other) if other.null is False else None
+            if value.term is not None and term is not None and assumed.get(term) is False:
+                return True
+    return False
 
 
 def is_argument(ref: Ref) -> bool:

@@ -182,8 +182,10 @@ class Expressions(Conditions):
         if not owner.all_refs():
             named = not owner.container and position is not None and owner.term is not None
             return Value(term=f"{owner.term}[{position}]" if named else None)
-        if owner.container and isinstance(expr.slice, ast.Slice):
-            return merged([owner])
+        if isinstance(expr.slice, ast.Slice):
+            part = sliced(owner, expr.slice)
+            if part is not None:
+                return part
         inside = owner.container or owner.items is not None
         if inside and key is not None and len(owner.roots) > 1:
             # Which of the elements that is cannot be told.
@@ -267,6 +269,27 @@ class Expressions(Conditions):
                 self.bind_each(part, inner, env)
         elif isinstance(target, ast.Starred):
             self.bind_each(target.value, value, env)
+
+
+def sliced(owner: Value, index: ast.Slice) -> Value | None:
+    """A slice of a list, as far as it is told which elements that are; None for other values."""
+    bounds = [
+        None if b is None else _literal_index(b) for b in (index.lower, index.upper, index.step)
+    ]
+    written = all(
+        b is None or n is not None
+        for b, n in zip((index.lower, index.upper, index.step), bounds, strict=True)
+    )
+    if owner.items is not None and owner.keys is None and written and bounds[2] != 0:
+        return Value(False, items=owner.items[slice(*bounds)], container=owner.container)
+    if not owner.container:
+        return None
+    lower, upper = bounds[0] or 0, bounds[1]
+    last = upper is None and index.upper is None and lower == -1
+    one = last or (upper is not None and upper - lower == 1 and upper * lower >= 0)
+    if not written or bounds[2] is not None or not one:
+        return merged([owner])
+    return replace(merged([owner.element()]), container=True)
 
 
 def bind_all(target: ast.expr, value: Value, env: Env) -> None:

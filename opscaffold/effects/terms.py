@@ -63,7 +63,8 @@ def of_comparison(left: Value, op: ast.cmpop, right: Value) -> str | None:
     kind = _NEGATED.get(kind, kind)
     if kind is ast.Is and other.startswith("="):
         kind = ast.Eq
-    if one.startswith("=") and kind is not ast.In:
+    symmetric = kind in {ast.Eq, ast.Is} and not other.startswith("=")
+    if (one.startswith("=") and kind is not ast.In) or (symmetric and other < one):
         one, other, kind = other, one, _FLIPPED.get(kind, kind)
     if kind not in _SIGNS:
         return None
