@@ -40,7 +40,7 @@ from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.kernels import Kernel, kernels_of
 from opscaffold.rules.names import ProjectNames
 from opscaffold.rules.outputs import obstacle_to_split
-from opscaffold.source.model import Module, Op, Role
+from opscaffold.source.model import Module, Op, Role, Use
 
 
 def plan_split(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:
@@ -58,7 +58,24 @@ def plan_split(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan:
     try:
         return planner.plan()
     except RefusalError as refusal:
-        raise RefusedError([*planner.reasons, refusal]) from None
+        reasons = [*planner.reasons, refusal, *_computed_uses(context, op)]
+        raise RefusedError(reasons) from None
+
+
+def _computed_uses(context: Context, op: Op) -> list[RefusalError]:
+    """The places that may call an op whose name is computed, by a name that is computed too."""
+    if op.definition.qualname is not None:
+        return []
+    return [
+        RefusalError(
+            reference.node,
+            "this reads an op by a name that is computed, which may be this one",
+            "write the names out, here and where the op is registered",
+            reference.module,
+        )
+        for reference in context.project.references(op)
+        if reference.use is Use.UNCERTAIN and isinstance(reference.node, ast.expr)
+    ]
 
 
 class SplitPlanner:

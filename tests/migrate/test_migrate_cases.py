@@ -31,7 +31,7 @@ REPORTED: dict[str, list[tuple[str, str, int]]] = {
     "017": [("before.py", "OPS101", 14)],
     "019": [("before.py", "OPS101", 11)],
     "036": [("before.py", code, line) for code, line in _LEFT_OF_036],
-    "040": [("before.py", "OPS101", 14)],
+    "040": [("before.py", "OPS101", 14), ("before.py", "OPS101", 28)],
     "051": [("before.py", "OPS102", 7), ("before.py", "OPS102", 7)],
     "058": [("caller.py", "OPS101", line) for line in (9, 10, 11, 16, 20, 23, 26, 30, 34)],
     "063": [("before.py", "OPS101", 10)],
