@@ -9,14 +9,14 @@ import ast
 from collections.abc import Iterator
 
 from opscaffold.contract.model import alias_of
-from opscaffold.effects.summary import effects_of
+from opscaffold.effects.summary import Answer, Effects, effects_of
 from opscaffold.effects.trace import Trace
 from opscaffold.effects.values import UNSEEN, Ref
 from opscaffold.findings.intents import MendFake
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import signature_of, tags_of
-from opscaffold.rules.fakes import fake_arguments, fakes_of
+from opscaffold.rules.fakes import Fake, fake_arguments, fakes_of
 from opscaffold.rules.names import ProjectNames
 from opscaffold.rules.outputs import outputs_of
 
@@ -32,21 +32,59 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         arguments = fake_arguments(facts.project, facts.op, fake.function)
         names = ProjectNames(facts.project, fake.module)
         lent = _lent_by_kernel(facts)
-        for node, refs in _shared(effects_of(fake.function, arguments, names).trace).items():
+        effects = effects_of(fake.function, arguments, names)
+        for node, refs in _shared(effects.trace).items():
             found = [ref for ref in refs if ref.root not in lent]
             if not found:
                 continue
-            exact = [ref for ref in found if ref.exact]
-            shown = ", ".join(f"`{r.root.removeprefix('param:')}`" for r in exact or found)
-            what = f"{shown} {'itself' if len(exact) == 1 else 'as passed in'}"
+            sure = [ref for ref in found if not ref.perhaps]
             yield RULE.finding(
                 fake.module,
                 node or fake.function,
-                f"the fake kernel returns {what if exact else f'a view of {shown}'}, the op a new "
-                "tensor: compiled code may take the result and the argument for one memory",
+                _message(sure) if sure else _perhaps(found),
                 op=facts.op.qualname,
-                intent=MendFake(facts.op.qualname),
+                severity=Severity.ERROR if sure else Severity.WARNING,
+                intent=MendFake(facts.op.qualname) if sure else None,
             )
+        if facts.effects is None or not facts.effects.overlaps:
+            yield from _twice(facts, fake, effects)
+
+
+def _message(found: list[Ref]) -> str:
+    exact = [ref for ref in found if ref.exact]
+    shown = _said(exact or found)
+    what = f"{shown} {'itself' if len(exact) == 1 else 'as passed in'}"
+    return (
+        f"the fake kernel returns {what if exact else f'a view of {shown}'}, the op a new "
+        "tensor: compiled code may take the result and the argument for one memory"
+    )
+
+
+def _perhaps(found: list[Ref]) -> str:
+    return (
+        f"what the fake kernel returns may be {_said(found)} itself or a view of it, depending on "
+        "layout, dtype or device, and the op returns a new tensor: compiled code may take the two "
+        "for one memory"
+    )
+
+
+def _said(refs: list[Ref]) -> str:
+    return ", ".join(f"`{r.root.removeprefix('param:')}`" for r in refs)
+
+
+def _twice(facts: OpFacts, fake: Fake, effects: Effects) -> Iterator[Finding]:
+    """Report returns of which two are surely one tensor, or views of one."""
+    places = {o.place: o for o in reversed(effects.overlaps) if o.answer is Answer.ALWAYS}
+    for place, overlap in places.items():
+        what = "one tensor for two results" if overlap.same else "several views of one tensor"
+        yield RULE.finding(
+            fake.module,
+            place,
+            f"the fake kernel returns {what}, the op separate tensors: compiled code may take the "
+            "results for one memory",
+            op=facts.op.qualname,
+            remedy="allocate each of the results",
+        )
 
 
 def _lent_by_kernel(facts: OpFacts) -> set[str]:
@@ -56,7 +94,7 @@ def _lent_by_kernel(facts: OpFacts) -> set[str]:
 
 
 def _shared(trace: Trace) -> dict[ast.AST | None, list[Ref]]:
-    """For each way out, the arguments that surely lend their memory to what is returned."""
+    """For each way out, the arguments that lend their memory to what is returned."""
     found: dict[ast.AST | None, list[Ref]] = {}
     for way in trace.returns:
         # What code out of sight returned may be anything.
@@ -64,14 +102,14 @@ def _shared(trace: Trace) -> dict[ast.AST | None, list[Ref]]:
             continue
         met = found.setdefault(way.node, [])
         for part in way.value.leaves():
-            sure = [
+            lent = [
                 ref
                 for ref in part.all_refs()
                 if ref.root.startswith("param:")
-                and not (ref.perhaps or ref.hidden or ref.guess)
+                and not (ref.hidden or ref.guess)
                 and all(ref.root != other.root for other in met)
             ]
-            met += sorted(sure, key=lambda ref: (not ref.exact, ref.root))
+            met += sorted(lent, key=lambda ref: (ref.perhaps, not ref.exact, ref.root))
     return found
 
 

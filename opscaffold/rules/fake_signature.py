@@ -1,4 +1,4 @@
-"""Fake kernels whose parameters are not those of the op.
+"""Fake kernels whose parameters, or number of returns, are not those of the op.
 
 The dispatcher passes positional arguments by position, keyword-only ones by name, and leaves
 out what equals its default (FACTS section 3). A fake that takes them otherwise fails, or
@@ -16,6 +16,7 @@ from opscaffold.contract.pydefaults import DefaultReader, DefaultRefusedError
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import constants, default_of, origins, signature_of
+from opscaffold.rules.fake_returns import wrong_counts
 from opscaffold.rules.fakes import Fake, fakes_of
 from opscaffold.rules.functions import AnyFunction, is_method
 from opscaffold.source.model import Module
@@ -33,12 +34,14 @@ class _Expected:
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
-    """Report each fake that does not take what the op takes."""
+    """Report each fake that does not take what the op takes, or return as many values."""
     expected = _expected(facts)
-    if expected is None:
-        return
     for fake in fakes_of(facts.op):
+        for place, problem in wrong_counts(facts, fake):
+            yield RULE.finding(fake.module, place, problem, op=facts.op.qualname)
         spec = fake.function.args
+        if expected is None:
+            continue
         if spec.vararg is not None or spec.kwarg is not None:
             continue
         found = _misfit(facts.project, fake, expected)
@@ -186,7 +189,7 @@ RULE = Rule(
     code="OPS111",
     name="fake-signature",
     severity=Severity.ERROR,
-    summary="The fake kernel does not take the arguments that the op takes.",
+    summary="The fake kernel does not take the arguments, or return the values, that the op does.",
     why="The fake kernel is called with the op's arguments: positional ones by position, "
     "keyword-only ones by name, and without those that equal their default. A fake that takes "
     "others registers without complaint, and fails or gives wrong shapes when a call is compiled.",
