@@ -16,10 +16,12 @@ from opscaffold.contract.naming import RESERVED_NAMESPACES
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import Rule
 from opscaffold.rules.functions import enclosing_function
+from opscaffold.source.files import Words
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 
 _PREFIX = "torch.ops."
+_READING = re.compile(rb"torch\s*\.\s*(?:_?ops)\b|\btorch\s+import\b[^\n]*\bops\b|[\"']ops[\"']")
 _COMPILED = frozenset({".cpp", ".cc", ".cxx", ".cu", ".hip", ".mm", ".so", ".pyd", ".pyx"})
 _LOADS = ("load_library", "cpp_extension", "CppExtension", "CUDAExtension", "load_inline")
 _PACKET_ATTRIBUTES = frozenset({"default", "name", "op", "overloads"})
@@ -32,9 +34,11 @@ def check(project: Project) -> Iterator[Finding]:
     if not spaces:
         return
     compiled: bool | None = None
-    for module in _modules(project, spaces):
+    for module, names in _modules(project, spaces):
         for node in module.parents:
             if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+                continue
+            if not _is_written_with(node, names):
                 continue
             missing = _missing(project, module, node, spaces)
             if missing is None or _is_probe(module, node):
@@ -81,17 +85,36 @@ def _closed_spaces(project: Project) -> dict[str, dict[str, set[str]]]:
     }
 
 
-def _modules(project: Project, spaces: Iterable[str]) -> Iterator[Module]:
-    """The modules that name one of the namespaces beside ``ops``."""
+def _modules(project: Project, spaces: Iterable[str]) -> Iterator[tuple[Module, set[str]]]:
+    """The modules that may read an op, and the names in them that lead there.
+
+    They name torch.ops and one of the namespaces, or a name that another module gave to one.
+    """
     named = re.compile(rb"\b(?:" + b"|".join(re.escape(s.encode()) for s in spaces) + rb")\b")
+    start = [path for path in project.files if _READING.search(project.read(path) or b"")]
+    first = [m for m in map(project.module_for, start) if m is not None]
+    given = set().union(*(project.exported(m, {"ops"}, _PREFIX) for m in first))
+    words = Words(given)
     for path in project.files:
         if path not in project.selected:
             continue
         data = project.read(path) or b""
-        if b"ops" in data and named.search(data):
+        if (named.search(data) and _READING.search(data)) or words.in_(data):
             module = project.module_for(path)
             if module is not None:
-                yield module
+                yield module, project.aliases(module, {"ops", *given})
+
+
+def _is_written_with(node: ast.Attribute, names: set[str]) -> bool:
+    part: ast.expr = node
+    while isinstance(part, ast.Attribute):
+        if part.attr in names:
+            return True
+        part = part.value
+    if isinstance(part, ast.Name):
+        return part.id in names
+    # A call, perhaps `getattr(torch, "ops")`: it has to be looked into.
+    return True
 
 
 def _missing(

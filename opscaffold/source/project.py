@@ -83,6 +83,27 @@ class Project:
         """Return the calls of a module that may be of something whose name a pattern matches."""
         return self._tree.calls(module).calls_matching(names)
 
+    def aliases(self, module: Module, names: set[str]) -> set[str]:
+        """Return the names, and those a module binds to something written with one of them."""
+        return self._tree.calls(module).closure(names)
+
+    def exported(self, module: Module, names: set[str], start: str) -> set[str]:
+        """Return what a module calls things from outside whose full name starts with ``start``.
+
+        Only what is written with one of the names is looked into.
+        """
+        near = self._tree.calls(module).bound(names)
+        bound = self._tree.scopes(module).top.bindings if near else {}
+        return {
+            name
+            for name in near & bound.keys()
+            if any(
+                (target.dotted or "").startswith(start)
+                for binding in bound[name]
+                for target in self._resolver.binding(module, binding).targets
+            )
+        }
+
     def module_for(self, path: Path) -> Module | None:
         """Return the module of a file of the project; None where it cannot be read."""
         return self._tree.load(real_path(path))
