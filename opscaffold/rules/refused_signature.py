@@ -12,7 +12,8 @@ from opscaffold.contract.signature import SignatureError, Stage, contract_from_s
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import constants, origins, postponed, tags_of
-from opscaffold.source.model import Role
+from opscaffold.rules.refused_parts import bad_name, other_parameters, tensor_default
+from opscaffold.source.model import FunctionNode, Role
 
 _KEEP_SIGNATURE = frozenset({"no_grad", "inference_mode", "enable_grad", "disable", "wraps"})
 
@@ -22,8 +23,18 @@ def check(facts: OpFacts) -> Iterator[Finding]:
     definition = facts.op.definition
     function = definition.function
     schema = definition.arguments.get("schema")
-    if function is None or definition.fallback:
+    if definition.fallback:
         return
+    named = bad_name(facts)
+    if named is not None:
+        node, problem = named
+        yield RULE.finding(
+            facts.module, node, problem, op=facts.op.qualname, remedy="name it namespace::name"
+        )
+    if function is None:
+        return
+    if definition.schema is not None and not isinstance(function, ast.Lambda):
+        yield from _against_schema(facts, function)
     if definition.role is not Role.DEFINE and not (
         schema is None or (isinstance(schema, ast.Constant) and schema.value is None)
     ):
@@ -40,7 +51,17 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         return
     if isinstance(facts.module.parents.get(function), ast.ClassDef) or _decorated(facts, function):
         return
-    error = _refusal(facts, function)
+    tensor = tensor_default(facts, function)
+    error = None if tensor is not None else _refusal(facts, function)
+    if tensor is not None:
+        node, problem = tensor
+        yield RULE.finding(
+            facts.module,
+            node,
+            problem,
+            op=facts.op.qualname,
+            remedy="default to None, annotated as `Tensor | None`, and make the tensor inside",
+        )
     if error is not None:
         where = "infer_schema" if error.stage is Stage.INFER else "the schema parser"
         yield RULE.finding(
@@ -49,6 +70,22 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             f"{error.reason}: {where} refuses it, and the definition raises",
             op=facts.op.qualname,
             remedy=error.remedy,
+        )
+
+
+def _against_schema(facts: OpFacts, function: FunctionNode) -> Iterator[Finding]:
+    if facts.op.definition.role is Role.DEFINE or _decorated(facts, function):
+        return
+    if isinstance(facts.module.parents.get(function), ast.ClassDef):
+        return
+    problem = other_parameters(facts, function)
+    if problem is not None:
+        yield RULE.finding(
+            facts.module,
+            function,
+            problem,
+            op=facts.op.qualname,
+            remedy="give the schema and the kernel the same parameters",
         )
 
 
