@@ -52,14 +52,16 @@ def obstacle_to_split(
         return Obstacle(
             parameter_node(function, name),
             f"`{name}` is a list, and an out= op takes plain Tensors only",
-            "write a functional op that returns the list, and a mutable op that takes it",
+            "write a functional op that returns the list, and an untagged mutable op that takes "
+            "the list by position and returns nothing",
         )
     if len(uses) > 1:
         others = ", ".join(f"`{n}`" for n in uses if n != name)
         return Obstacle(
             parameter_node(function, name),
             f"{others} may be omitted independently of `{name}`",
-            "write one functional op, and one out= op that takes all the buffers",
+            "write one functional op, and one out= op that takes all the buffers; or let the op "
+            "raise where it is given only some of them",
         )
     return _obstacle_in_body(function, use) or obstacle_in_memory(
         function, use, declared, fresh=use.fresh_when_omitted

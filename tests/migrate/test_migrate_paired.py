@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from migrating import HEADER, apply, python, run
+from migrating import HEADER, apply, check_noop, migrated, python, reasons, run
 
 RUNNER = Path(__file__).with_name("run_paired.py")
 
@@ -175,9 +176,7 @@ FORMS = ["plain", "library", "schema", "call", "first", "fake"]
 
 
 def programs() -> Iterator[tuple[dict[str, Any], str]]:
-    number = 0
-    for style, form in itertools.product(STYLES, FORMS):
-        number += 1
+    for number, (style, form) in enumerate(itertools.product(STYLES, FORMS), 1):
         count = 3 if number % 4 == 0 and style != "flag" else 2
         names = [["out", "scale", "more"], ["values", "sums", "turned"]][number % 2][:count]
         order = names[::-1] if number % 3 == 0 else names
@@ -224,3 +223,203 @@ def test_split_op_of_several_buffers_keeps_every_promise(
     faults, texts, _ = outcome
     fault = faults.get(spec["module"], "")
     assert not fault, fault + texts[spec["module"]]
+
+
+GUARDED = """\
+    if (out is None) != (scale is None):
+        raise ValueError("all or none")
+    if out is None:
+        out = torch.empty_like(x)
+        scale = x.new_empty(x.shape[0])
+"""
+FILLED = """\
+    torch.mul(x, 2, out=out)
+    torch.sum(x, 1, out=scale)
+"""
+RETURNED = "    return out, scale\n"
+
+
+def op(body: str, more: str = "", head: str = "") -> str:
+    """A module with one op of two buffers."""
+    return (
+        HEADER
+        + (head or '@torch.library.custom_op("demo::norm", mutates_args=("out", "scale"))\n')
+        + "def norm(\n    x: Tensor, out: Tensor | None = None, scale: Tensor | None = None\n"
+        + f") -> tuple[Tensor, Tensor]:\n{body}{more}"
+    )
+
+
+def calling(code: str) -> str:
+    """The op with a caller."""
+    body = textwrap.indent(textwrap.dedent(code), "    ")
+    more = f"\n\ndef use(x: Tensor, a: Tensor, b: Tensor, m, n, args):\n{body}\n"
+    return op(GUARDED + FILLED + RETURNED, more)
+
+
+CALLS = [
+    ("return norm(x)", "return norm(x)"),
+    ("return norm(x, None, None)", "return norm(x)"),
+    ("return norm(x, None)", "return norm(x)"),
+    ("return norm(scale=None, x=x)", "return norm(x=x)"),
+    ("return norm(x, a, b)", "return norm_out(x, out=a, scale=b)"),
+    ("return norm(x, scale=b, out=a)", "return norm_out(x, scale=b, out=a)"),
+    ("return norm(x, a, scale=b)[0]", "return norm_out(x, out=a, scale=b)[0]"),
+    (
+        "return norm(x, torch.empty(2), x.new_empty(2))",
+        "return norm_out(x, out=torch.empty(2), scale=x.new_empty(2))",
+    ),
+    (
+        "if m is not None and n is not None:\n    return norm(x, m, n)",
+        "if m is not None and n is not None:\n    return norm_out(x, out=m, scale=n)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), CALLS)
+def test_a_call_passes_all_buffers_or_none(before: str, after: str) -> None:
+    text = migrated(calling(before))
+    assert textwrap.dedent(text.partition("args):\n")[2]).rstrip("\n") == after
+
+
+UNSURE = [
+    ("return norm(x, m, n)", "whether `out` and `scale` are None is not known here"),
+    ("return norm(x, m, b)", "whether `out` is None is not known here"),
+    ("return norm(x, m)", "whether `out` is None is not known here"),
+    ("return norm(x, a)", "gives some buffers but not `scale`"),
+    ("return norm(x, None, b)", "gives some buffers but not `out`"),
+    ("return norm(x, *args)", "star arguments"),
+    ("return map(norm, x)", "used here as a value"),
+    ("return torch.library.opcheck(norm, (x, a, b))", "is given `out` and `scale` for the op"),
+]
+
+
+@pytest.mark.parametrize(("code", "reason"), UNSURE)
+def test_a_call_that_may_pass_some_buffers_keeps_the_op_as_it_is(code: str, reason: str) -> None:
+    assert any(reason in found for found in reasons(check_noop(calling(code))))
+
+
+INDEPENDENT = [
+    GUARDED.replace('raise ValueError("all or none")', "pass"),
+    GUARDED.replace("!=", "=="),
+    (
+        "    if out is None:\n        out = torch.empty_like(x)\n"
+        "    if scale is None:\n        scale = x.new_empty(x.shape[0])\n"
+    ),
+    (
+        "    if out is None and scale is None:\n        out = torch.empty_like(x)\n"
+        "        scale = x.new_empty(x.shape[0])\n"
+    ),
+    (
+        "    if out is None:\n        if scale is not None:\n            raise ValueError\n"
+        "        out = torch.empty_like(x)\n        scale = x.new_empty(x.shape[0])\n"
+        "    if scale is None:\n        scale = x.new_empty(x.shape[0])\n"
+    ),
+    "    try:\n" + textwrap.indent(GUARDED, "    ") + "    except ValueError:\n"
+    "        out, scale = torch.empty_like(x), x.new_empty(x.shape[0])\n",
+    GUARDED.replace("raise ValueError", "warn"),
+    GUARDED.replace("if (out", "if x.sum() > 0 and (out"),
+]
+
+
+@pytest.mark.parametrize("head", INDEPENDENT)
+def test_buffers_that_may_be_given_one_by_one_are_reported_one_by_one(head: str) -> None:
+    migration = check_noop(op(head + FILLED + RETURNED))
+    found = [f for f in migration.findings if f.code == "OPS101"]
+    assert len(found) == 2
+    assert all("may be omitted independently of" in f.message for f in found)
+    assert all("raise where it is given only some of them" in f.remedy for f in found)
+
+
+UNSOUND = [
+    (GUARDED + FILLED + "    return out, scale, x.sum()\n", "something other than these"),
+    (GUARDED + FILLED + "    return [out, scale]\n", "something other than these"),
+    (GUARDED + FILLED + "    return out.view(-1), scale\n", "something other than these"),
+    (
+        GUARDED + FILLED + "    if x.dim() == 2:\n        return out, scale\n"
+        "    return scale, out\n",
+        "in one order",
+    ),
+    (GUARDED + "    out.add_(x)\n    torch.sum(x, 1, out=scale)\n" + RETURNED, "held before"),
+    (
+        GUARDED.replace("x.new_empty(x.shape[0])", "out")
+        + "    out.copy_(x)\n    scale.copy_(x)\n" + RETURNED,
+        "did not allocate in sight",
+    ),
+    (GUARDED + "    out.resize_(x.shape)\n" + FILLED + RETURNED, "shape or storage"),
+    (
+        GUARDED.replace("torch.empty_like(x)", "torch.zeros_like(x)")
+        + "    out[0] = 1\n    torch.sum(x, 1, out=scale)\n" + RETURNED,
+        "keep what they held",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "reason"), UNSOUND)
+def test_a_kernel_whose_halves_would_not_be_sound_stays_and_says_why(
+    body: str, reason: str
+) -> None:
+    migration = check_noop(op(body))
+    found = [f.message for f in migration.findings if f.code == "OPS101"]
+    assert found
+    assert any(reason in message for message in found), found
+
+
+ATTACHED = [
+    ("\n\n@norm.register_vmap\ndef _(info, in_dims, x, out=None, scale=None):\n"
+    "    return norm(x), (0, 0)\n"),
+    ("\n\ndef _setup(ctx, inputs, output):\n    x, out, scale = inputs\n\n\n"
+    "def _bwd(ctx, a, b):\n    return a, None, None\n\n\n"
+    "norm.register_autograd(_bwd, setup_context=_setup)\n"),
+    "\n\n@norm.register_kernel('cuda')\ndef _(x, out=None, scale=None):\n" + GUARDED + FILLED
+    + RETURNED,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", ATTACHED)
+def test_what_is_attached_beside_a_fake_kernel_keeps_the_op_as_it_is(more: str) -> None:
+    migration = check_noop(op(GUARDED + FILLED + RETURNED, more))
+    assert any("is attached to the op" in reason for reason in reasons(migration))
+
+
+def test_what_it_mutates_besides_is_declared_before_it_is_split() -> None:
+    after = migrated(op(GUARDED + FILLED + "    x.add_(1)\n" + RETURNED))
+    assert '"demo::norm", mutates_args=("x",)' in after
+    assert '"demo::norm_out", mutates_args=("x", "out", "scale")' in after
+    assert ") -> None:" in after
+
+
+def test_there_is_one_finding_for_all_buffers_of_an_op(tmp_path: Path) -> None:
+    (tmp_path / "ops.py").write_text(op(GUARDED + FILLED + RETURNED))
+    migration = run(tmp_path.resolve())
+    assert [plan.does for plan in migration.plans] == ["split into demo::norm and demo::norm_out"]
+    (step,) = migration.steps
+    assert [intent.buffers for intent in step.intents] == [("out", "scale")]  # type: ignore
+
+
+def test_an_op_that_mutates_more_fills_its_buffers_and_returns_nothing() -> None:
+    head = '@torch.library.custom_op("demo::norm", mutates_args=("ws", "out", "scale"))\n'
+    text = op(GUARDED + "    ws.add_(1)\n" + FILLED + RETURNED, head=head)
+    after = migrated(text.replace("x: Tensor, out", "x: Tensor, ws: Tensor, out"))
+    assert '"demo::norm", mutates_args=("ws",)' in after
+    assert '"demo::norm_out", mutates_args=("ws", "out", "scale")' in after
+    assert "x: Tensor, ws: Tensor, out: Tensor, scale: Tensor\n) -> None:" in after
+
+
+def test_a_triton_op_fills_its_buffers_and_returns_nothing() -> None:
+    head = '@torch.library.triton_op("demo::norm", mutates_args=("out", "scale"))\n'
+    after = migrated(op(GUARDED + FILLED + RETURNED, head=head))
+    assert "x: Tensor, out: Tensor, scale: Tensor\n) -> None:" in after
+    assert "Tag.out" not in after
+
+
+def test_a_registration_by_schema_names_the_buffers_in_the_order_of_the_results() -> None:
+    head = (
+        '@torch.library.custom_op(\n    "demo::norm",\n    mutates_args=("out", "scale"),\n'
+        '    schema="(Tensor x, Tensor(a!)? out=None, Tensor(b!)? scale=None)'
+        ' -> (Tensor, Tensor)",\n)\n'
+    )
+    after = migrated(op(GUARDED + FILLED + "    return scale, out\n", head=head))
+    assert 'schema="(Tensor x) -> (Tensor, Tensor)"' in after
+    assert (
+        'schema="(Tensor x, *, Tensor(a1!) scale, Tensor(a2!) out) -> (Tensor(a1!), Tensor(a2!))"'
+    ) in after
