@@ -9,8 +9,8 @@ from functools import reduce
 from opscaffold.contract.kinds import infer_kind
 from opscaffold.contract.model import Kind, ListType, OpContract
 from opscaffold.effects import arrays, aten, chances, terms
-from opscaffold.effects.array_calls import ArrayCalls
 from opscaffold.effects.conversions import RETYPING, staying, target_of, told_apart
+from opscaffold.effects.launches import Launches
 from opscaffold.effects.trace import Effect, FunctionNode, Names
 from opscaffold.effects.values import (
     ANYTHING,
@@ -38,7 +38,7 @@ _CONTAINER_BUILTINS = frozenset(
 )
 
 
-class Calls(ArrayCalls):
+class Calls(Launches):
     """Adds the understanding of calls to the evaluation of expressions."""
 
     def call(self, node: ast.Call, env: Env) -> Value:
@@ -46,6 +46,9 @@ class Calls(ArrayCalls):
         contract = self.names.op(node.func)
         if contract is not None:
             return self.op_call(node, contract, env)
+        wrapped = self.launcher(node, env)
+        if wrapped is not None:
+            return Value(null=False, made=wrapped)
         dotted = self.names.dotted(node.func) or _unimported(node.func, env)
         if dotted is not None and dotted.startswith("torch."):
             return self.torch_call(node, dotted, env)
@@ -60,6 +63,9 @@ class Calls(ArrayCalls):
         if dotted == "functools.partial" and node.args:
             return self.partial(node, env)
         called = None
+        kernel = self.launcher(node.func, env)
+        if kernel is not None:
+            return self.launch(node, kernel, env)
         if isinstance(node.func, ast.Subscript):
             # The grid of a Triton launch looks at metadata only.
             called = self.value(node.func.value, env)

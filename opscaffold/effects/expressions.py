@@ -32,6 +32,11 @@ class Expressions(Conditions):
         """Evaluate a call. Overridden where calls are understood."""
         return self.opaque_call(node, self.arguments(node, env), env)
 
+    def launcher(self, expr: ast.expr, env: Env) -> Made | None:
+        """The kernel that an expression launches. Overridden where launches are understood."""
+        del expr, env
+        return None
+
     def value(self, expr: ast.expr, env: Env) -> Value:
         """Evaluate an expression."""
         result = self._value(expr, env)
@@ -173,6 +178,9 @@ class Expressions(Conditions):
 
     def subscript(self, expr: ast.Subscript, env: Env) -> Value:
         """Evaluate an index or a slice: basic ones are views, all others copies or unknown."""
+        kernel = self.launcher(expr, env)
+        if kernel is not None:
+            return Value(null=False, made=kernel)
         owner, index = self.value(expr.value, env), self.value(expr.slice, env)
         position = _literal_index(expr.slice)
         key = literal_key(expr.slice)

@@ -1,4 +1,4 @@
-"""Backward formulas that return the wrong number of gradients, or a list of them.
+"""Backward formulas that take or return the wrong number of gradients, or return a list of them.
 
 Source: FACTS section 3: one gradient for each positional argument of the schema, in a tuple.
 """
@@ -16,6 +16,7 @@ from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.functions import (
     AnyFunction,
     is_generator,
+    is_method,
     own_nodes,
     positional_names,
     returned,
@@ -45,6 +46,9 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         if not all(_registers(d) for d in getattr(function, "decorator_list", ())):
             continue
         module = registration.function_module or registration.module
+        taken = None if is_method(module, function) else _taken(function, contract)
+        if taken is not None:
+            yield RULE.finding(module, function, taken, op=facts.op.qualname)
         grads = _gradients(function)
         for value in returned(function):
             found = _problem(function, value, contract, grads)
@@ -83,6 +87,23 @@ def _problem(
             f"{given}, {expected}: it fits calls that leave the last ones out, and raises on others"
         ), Severity.WARNING
     return f"{given}, {expected}: .backward() raises", Severity.ERROR
+
+
+def _taken(function: AnyFunction, contract: OpContract) -> str | None:
+    """How a backward takes another number of gradients than the op has returns."""
+    spec = function.args
+    positional = [*spec.posonlyargs, *spec.args]
+    passed = 1 + len(contract.returns)
+    needed = len(positional) - len(spec.defaults)
+    fits = needed <= passed and (spec.vararg is not None or passed <= len(positional))
+    if fits or not contract.returns or not positional:
+        return None
+    count, given = len(contract.returns), len(positional) - 1
+    return (
+        f"backward takes {given} {'gradient' if given == 1 else 'gradients'}, the op returns "
+        f"{count} {'value' if count == 1 else 'values'}: it is called with one gradient for each, "
+        "and .backward() raises TypeError"
+    )
 
 
 def _gradients(function: AnyFunction) -> set[str]:
