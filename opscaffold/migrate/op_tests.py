@@ -29,11 +29,11 @@ _WIDTH = 88
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The two halves of an op that took an Optional buffer."""
+    """The two halves of an op that took Optional buffers."""
 
     fresh: str
     given: str
-    buffer: str
+    buffers: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def subjects(steps: Sequence[Step]) -> list[Subject]:
         split = before.split if before is not None else None
         for intent in step.intents:
             if isinstance(intent, SplitMaybeOut) and len(step.plan.new_ops) == 2:
-                split = Split(*step.plan.new_ops, intent.buffer)
+                split = Split(*step.plan.new_ops, intent.buffers)
         found[op] = Subject(op, step.defined[0], tuple(contracts.items()), split)
     return list(found.values())
 
@@ -218,14 +218,17 @@ def _given_tests(split: Split, contract: OpContract | None, fresh: OpContract | 
     """Tests of the half that is given a buffer: it does what the other half does."""
     if contract is None or fresh is None:
         return []
-    if [strip_alias(r.type) for r in fresh.returns] != [BaseType("Tensor")]:
+    if [strip_alias(r.type) for r in fresh.returns] != [BaseType("Tensor")] * len(split.buffers):
         return []
+    if len(split.buffers) > 1:
+        return _several_tests(split.buffers, contract)
+    (name,) = split.buffers
     names = [p.name for p in contract.parameters if not p.kw_only]
-    if split.buffer in names:
-        index = names.index(split.buffer)
+    if name in names:
+        index = names.index(name)
         given = f"return (*args[:{index}], buffer, *args[{index}:]), kwargs"
     else:
-        given = f'return args, kwargs | {{"{split.buffer}": buffer}}'
+        given = f'return args, kwargs | {{"{name}": buffer}}'
     tagged = Tag.OUT in contract.tags
     what = "returns_it" if tagged else "returns_nothing"
     filled = "with_buffer(sample, torch.empty_like(run(OP, sample)[0]))"
@@ -249,6 +252,53 @@ def _given_tests(split: Split, contract: OpContract | None, fresh: OpContract | 
             f"assert result is {'buffer' if tagged else 'None'}",
             "torch.testing.assert_close(buffer, expected, equal_nan=True)",
             "others = [t for t in tensors((own_args, own_kwargs)) if t is not buffer]",
+            "torch.testing.assert_close(others, tensors((args, kwargs)), equal_nan=True)",
+        ),
+        _function(
+            "test_out_changes_only_what_is_declared(sample: Call) -> None",
+            f"check_declared(OUT, {filled})",
+        ),
+        _function(
+            "test_out_passes_opcheck(sample: Call) -> None",
+            f"check_op(OUT, {filled})",
+        ),
+    ]
+
+
+def _several_tests(buffers: tuple[str, ...], contract: OpContract) -> list[str]:
+    """The same for a half that is given several buffers."""
+    names = [p.name for p in contract.parameters if not p.kw_only]
+    if buffers[0] in names:
+        index = names.index(buffers[0])
+        given = f"return (*args[:{index}], *buffers, *args[{index}:]), kwargs"
+    else:
+        passed = ", ".join(f'"{name}": buffers[{i}]' for i, name in enumerate(buffers))
+        given = f"return args, kwargs | {{{passed}}}"
+    tagged = Tag.OUT in contract.tags
+    what = "returns_them" if tagged else "returns_nothing"
+    same = "[id(t) for t in result] == [id(b) for b in buffers]" if tagged else "result is None"
+    filled = "with_buffers(sample, [torch.empty_like(t) for t in run(OP, sample)[0]])"
+    return [
+        _function(
+            "with_buffers(sample: Call, buffers: list[Tensor]) -> Call",
+            '"""The same call of the op that is given buffers."""',
+            "args, kwargs = sample",
+            given,
+        ),
+        '@pytest.mark.parametrize("held", [7, float("nan")])\n'
+        + _function(
+            f"test_out_fills_any_buffers_and_{what}(sample: Call, held: float) -> None",
+            "expected, args, kwargs = run(OP, sample)",
+            "buffers = [",
+            "    torch.full_like(t, held if t.is_floating_point() else 1) for t in expected",
+            "]",
+            "own_args, own_kwargs = with_buffers(copied(sample), buffers)",
+            "torch.manual_seed(0)",
+            "result = OUT(*own_args, **own_kwargs)",
+            f"assert {same}",
+            "torch.testing.assert_close(buffers, list(expected), equal_nan=True)",
+            "own = tensors((own_args, own_kwargs))",
+            "others = [t for t in own if all(t is not b for b in buffers)]",
             "torch.testing.assert_close(others, tensors((args, kwargs)), equal_nan=True)",
         ),
         _function(

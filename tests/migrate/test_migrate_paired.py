@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import subprocess
+import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from migrating import HEADER, apply, check_noop, migrated, python, reasons, run
+from migrating import HEADER, apply, check_noop, cli, migrated, python, reasons, run
 
 RUNNER = Path(__file__).with_name("run_paired.py")
 
@@ -423,3 +425,19 @@ def test_a_registration_by_schema_names_the_buffers_in_the_order_of_the_results(
     assert (
         'schema="(Tensor x, *, Tensor(a1!) scale, Tensor(a2!) out) -> (Tensor(a1!), Tensor(a2!))"'
     ) in after
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["custom_op", "triton_op"])
+def test_tests_that_are_written_try_the_buffers_in_their_order(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    head = f'@torch.library.{kind}("{kind}::norm", mutates_args=("out", "scale"))\n'
+    body = GUARDED + FILLED + "    return scale, out\n"
+    (tmp_path / "ops.py").write_text(op(body, head=head))
+    answer = cli("migrate", tmp_path, "--root", tmp_path, "--write", "--tests", tmp_path / "t")
+    assert answer.code == 0, answer.err
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "t"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "7 passed" in done.stdout
