@@ -10,7 +10,7 @@ from opscaffold.contract.kinds import infer_kind
 from opscaffold.contract.model import Kind, ListType, OpContract
 from opscaffold.effects import arrays, aten, chances, terms
 from opscaffold.effects.conversions import RETYPING, staying, target_of, told_apart
-from opscaffold.effects.launches import Launches
+from opscaffold.effects.objects import Objects
 from opscaffold.effects.trace import Effect, FunctionNode, Names
 from opscaffold.effects.values import (
     ANYTHING,
@@ -38,7 +38,7 @@ _CONTAINER_BUILTINS = frozenset(
 )
 
 
-class Calls(Launches):
+class Calls(Objects):
     """Adds the understanding of calls to the evaluation of expressions."""
 
     def call(self, node: ast.Call, env: Env) -> Value:
@@ -49,6 +49,9 @@ class Calls(Launches):
         wrapped = self.launcher(node, env)
         if wrapped is not None:
             return Value(null=False, made=wrapped)
+        of_object = self.object_call(node, env)
+        if of_object is not None:
+            return of_object
         dotted = self.names.dotted(node.func) or _unimported(node.func, env)
         if dotted is not None and dotted.startswith("torch."):
             return self.torch_call(node, dotted, env)
@@ -336,6 +339,10 @@ class Calls(Launches):
             for local in list(env.names.values()):
                 self.emit(Effect.OPAQUE, local, node, env)
             return ANYTHING
+        if name == "getattr" and len(values) > 1 and values[0].is_tensor:
+            asked = node.args[1]
+            if isinstance(asked, ast.Constant) and isinstance(asked.value, str):
+                return self.attribute_of(values[0], asked.value)
         if name == "setattr" and len(values) == 3 and not values[0].all_refs() - {UNSEEN}:
             self.emit(Effect.KEEP, values[2], node, env)
             return Value(null=True)

@@ -157,23 +157,27 @@ class Expressions(Conditions):
             found = self.outside(expr)
             if found is not None:
                 return found
-        term = self.metadata_term(owner, expr.attr)
+        return self.attribute_of(owner, expr.attr)
+
+    def attribute_of(self, owner: Value, name: str) -> Value:
+        """An attribute of a value, where it is no attribute of what is bound outside."""
+        term = self.metadata_term(owner, name)
         if not owner.all_refs():
             return Value(term=term)
         null = False if owner.is_tensor else None
-        if expr.attr in aten.METADATA_ATTRIBUTES:
-            truth = stands_on(owner, expr.attr, self.devices)
-            nullable = expr.attr in aten.NULLABLE_ATTRIBUTES
+        if name in aten.METADATA_ATTRIBUTES:
+            truth = stands_on(owner, name, self.devices)
+            nullable = name in aten.NULLABLE_ATTRIBUTES
             return Value(null=None if nullable else null, truth=truth, term=term)
         arrays_only = all(r.array for r in owner.refs)
-        if arrays_only and owner.refs and expr.attr in arrays.VIEW_ATTRIBUTES:
+        if arrays_only and owner.refs and name in arrays.VIEW_ATTRIBUTES:
             return owner.viewed()
-        if expr.attr in RETYPING:
+        if name in RETYPING:
             owner = replace(owner, refs=frozenset(replace(r, dtype="") for r in owner.refs))
-        if expr.attr in aten.VIEW_ATTRIBUTES:
-            return replace(owner.viewed(whole=expr.attr in aten.WHOLE_VIEWS), null=null)
-        if expr.attr in aten.FIELDS and all(r.several for r in owner.refs):
-            return replace(owner.element(expr.attr), null=False)
+        if name in aten.VIEW_ATTRIBUTES:
+            return replace(owner.viewed(whole=name in aten.WHOLE_VIEWS), null=null)
+        if name in aten.FIELDS and all(r.several for r in owner.refs):
+            return replace(owner.element(name), null=False)
         return Value(refs=owner.guessed() | {UNSEEN})
 
     def subscript(self, expr: ast.Subscript, env: Env) -> Value:
@@ -371,7 +375,9 @@ def _gathers(index: ast.expr, value: Value) -> bool:
 def _is_local(expr: ast.expr, env: Env) -> bool:
     while isinstance(expr, ast.Attribute):
         expr = expr.value
-    return not isinstance(expr, ast.Name) or (expr.id in env.names and expr.id != "self")
+    return not isinstance(expr, ast.Name) or (
+        expr.id in env.names and expr.id not in {"self", "cls"}
+    )
 
 
 def _operands(node: ast.AST) -> list[ast.expr]:

@@ -52,7 +52,7 @@ def decoration(function: FunctionNode, names: Names) -> bool | None:
     for decorator in function.decorator_list:
         node = decorator.func if isinstance(decorator, ast.Call) else decorator
         dotted = names.dotted(node)
-        if isinstance(node, ast.Name) and node.id == "staticmethod":
+        if isinstance(node, ast.Name) and node.id in {"staticmethod", "classmethod"}:
             continue
         if dotted in _CACHING:
             cached = True

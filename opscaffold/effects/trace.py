@@ -22,6 +22,12 @@ class Names(Protocol):
     def function(self, expr: ast.expr) -> tuple[FunctionNode, Names] | None:
         """The function definition that an expression denotes, with the names it sees."""
 
+    def method(self, expr: ast.Attribute) -> tuple[FunctionNode, Names, bool] | None:
+        """The method that an expression denotes, and whether it is given its object as well.
+
+        ``apply`` of an ``autograd.Function`` runs ``forward``.
+        """
+
     def op(self, expr: ast.expr) -> OpContract | None:
         """The declared contract of the op of the project that an expression denotes."""
 

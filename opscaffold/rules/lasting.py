@@ -22,6 +22,8 @@ _MODULES = frozenset({"torch.nn.Parameter", "torch.nn.Buffer", "torch.nn.paramet
 def outer_of(project: Project, module: Module, expr: ast.Name | ast.Attribute) -> Outer | None:
     """What a name or attribute stands for that is bound outside a kernel; None if not in sight."""
     found = project.resolve(module, expr)
+    if isinstance(expr, ast.Attribute) and _is_set_by_class(project, module, expr):
+        return Outer(OuterKind.TENSOR, null=True)
     if isinstance(expr, ast.Name) and any(_is_local(module, expr, t) for t in found.targets):
         return None
     kinds = {_kind(project, t) for t in found.targets if not t.is_none}
@@ -33,6 +35,23 @@ def outer_of(project: Project, module: Module, expr: ast.Name | ast.Attribute) -
         node = found.certain.node
         return Outer(OuterKind.CONSTANT, constant=getattr(node, "value", None))
     return None
+
+
+def _is_set_by_class(project: Project, module: Module, expr: ast.Attribute) -> bool:
+    """Whether this is ``cls.name`` in a classmethod of a class that binds a tensor to it."""
+    function = enclosing_function(module, expr)
+    owner = None if function is None else module.parents.get(function)
+    if not (isinstance(expr.value, ast.Name) and expr.value.id == "cls"):
+        return False
+    if not isinstance(owner, ast.ClassDef):
+        return False
+    for node in ast.walk(owner):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr=attr)]):
+                known = name in {"cls", owner.name} and attr == expr.attr
+                if known and _makes_tensor(project, module, node.value):
+                    return True
+    return False
 
 
 def _is_local(module: Module, name: ast.Name, target: Target) -> bool:

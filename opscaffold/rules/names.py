@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from opscaffold.contract.model import OpContract
 from opscaffold.effects.trace import FunctionNode, Names, Outer
+from opscaffold.rules.autograd_functions import is_autograd_function
 from opscaffold.rules.contracts import contract_of
 from opscaffold.rules.lasting import outer_of
 from opscaffold.source.model import Module, Op
@@ -21,6 +22,7 @@ class ProjectNames:
         self.project = project
         self.module = module
         self._targets: dict[ast.expr, Target | None] = {}
+        self._methods: dict[ast.expr, tuple[FunctionNode, Module, bool] | None] = {}
 
     def dotted(self, expr: ast.expr) -> str | None:
         """The dotted origin of an expression outside the tree, or None."""
@@ -35,6 +37,43 @@ class ProjectNames:
         if isinstance(target.node, ast.FunctionDef | ast.AsyncFunctionDef):
             return target.node, ProjectNames(self.project, target.module)
         return None
+
+    def method(self, expr: ast.Attribute) -> tuple[FunctionNode, Names, bool] | None:
+        """The method of a class of the tree that an expression denotes, if that is sure enough.
+
+        Also whether it is given its object, or class, or context, before the arguments.
+        """
+        if expr not in self._methods:
+            self._methods[expr] = self._method(expr)
+        found = self._methods[expr]
+        if found is None:
+            return None
+        function, module, bound = found
+        return function, ProjectNames(self.project, module), bound
+
+    def _method(self, expr: ast.Attribute) -> tuple[FunctionNode, Module, bool] | None:
+        owner = self.project.resolve(self.module, expr.value).certain
+        held = owner.node if owner is not None else None
+        if expr.attr == "apply" and owner is not None and owner.module is not None:
+            if not is_autograd_function(self.project, owner.module, held):
+                return None
+            own = {n.name: n for n in getattr(held, "body", ()) if isinstance(n, ast.FunctionDef)}
+            forward = own.get("forward")
+            if forward is None:
+                return None
+            return forward, owner.module, "setup_context" not in own
+        targets = [t for t in self.project.resolve(self.module, expr).targets if not t.is_none]
+        if len(targets) != 1 or targets[0].module is None:
+            return None
+        function, module = targets[0].node, targets[0].module
+        if not isinstance(function, ast.FunctionDef) or not isinstance(
+            module.parents.get(function), ast.ClassDef
+        ):
+            return None
+        kinds = {d.id for d in function.decorator_list if isinstance(d, ast.Name)}
+        if "staticmethod" in kinds:
+            return None
+        return function, module, "classmethod" in kinds or not isinstance(held, ast.ClassDef)
 
     def op(self, expr: ast.expr) -> OpContract | None:
         """The declared contract of the op of the tree that an expression denotes, if told."""

@@ -23,7 +23,9 @@ def only_part(kernel: Kernel, events: list[Event], out: str) -> ast.AST | None:
     node = next(iter(written))
     if _in_loop(kernel, node):
         return None
-    return node if any(_is_part(place, out) for place in _places(node)) else None
+    if any(_is_part(place, out) for place in _places(node)) or _is_same_part(kernel, node, out):
+        return node
+    return None
 
 
 def skipped(kernel: Kernel, events: list[Event], out: str) -> ast.AST | None:
@@ -74,6 +76,37 @@ def _is_part(place: ast.expr, out: str) -> bool:
             return name == out and _constant_part(index)
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)):
             return name == out and attr in _PARTS
+    return False
+
+
+def _is_same_part(kernel: Kernel, node: ast.AST, out: str) -> bool:
+    """Whether a part is written that leaves out some of what it counts: ``out[: n // 2]``.
+
+    The count must be the buffer's own, or that of what the same part is taken of.
+    """
+    match node, kernel.module.parents.get(node):
+        case (
+            ast.Subscript(value=ast.Name(id=name), slice=index),
+            ast.Assign(value=value),
+        ) if name == out and any(_is_reduced(n) for n in ast.walk(index)):
+            if any(isinstance(n, ast.Name) and n.id == out for n in ast.walk(index)):
+                return True
+            same = ast.dump(index)
+            return any(
+                isinstance(n, ast.Subscript) and ast.dump(n.slice) == same for n in ast.walk(value)
+            )
+    return False
+
+
+def _is_reduced(bound: ast.AST) -> bool:
+    """Whether a bound of a slice is surely less than what it is computed of."""
+    if not isinstance(bound, ast.Slice) or bound.step is not None:
+        return False
+    match bound.upper:
+        case ast.BinOp(op=ast.FloorDiv(), right=ast.Constant(value=int(number))):
+            return bound.lower is None and number > 1
+        case ast.BinOp(op=ast.Sub(), right=ast.Constant(value=int(number))):
+            return number > 0
     return False
 
 

@@ -28,6 +28,9 @@ class PlainNames:
             return self.functions[expr.id], self
         return None
 
+    def method(self, expr: ast.Attribute) -> None:
+        del expr
+
     def op(self, expr: ast.expr) -> None:
         return None
 
