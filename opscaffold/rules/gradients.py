@@ -15,6 +15,11 @@ _CARRYING = frozenset(
     | {"pow", "relu", "reshape", "sigmoid", "silu", "sin", "softmax", "sqrt", "square", "squeeze"}
     | {"sub", "sum", "t", "tanh", "transpose", "unsqueeze", "view", "rsqrt", "chunk", "linear"}
 )
+# Layers of torch.nn whose weight requires a gradient unless something takes it away.
+_LAYERS = frozenset(
+    {"Linear", "Bilinear", "Embedding", "EmbeddingBag", "LayerNorm", "GroupNorm", "RMSNorm"}
+    | {f"{kind}{n}d" for kind in ("Conv", "ConvTranspose", "BatchNorm") for n in (1, 2, 3)}
+)
 
 
 def requires_grad(
@@ -22,7 +27,7 @@ def requires_grad(
 ) -> bool:
     """Whether a tensor that requires a gradient surely goes into a value, in this scope."""
     holder: ast.AST = scope if scope is not None else module.tree
-    known = _parameters(module, holder)
+    known = _parameters(module, holder) | _of_module(module, scope)
     for node in own_nodes(holder):
         if isinstance(node, ast.stmt) and _position(node) > _position(call):
             continue
@@ -40,16 +45,69 @@ def requires_grad(
 
 
 def _parameters(module: Module, scope: ast.AST) -> frozenset[str]:
-    """The attributes of ``self`` that the class of a method makes as ``nn.Parameter``."""
+    """What of ``self`` is an ``nn.Parameter``: made as one, or a weight of a layer of torch."""
     holder = module.parents.get(scope)
     if not isinstance(holder, ast.ClassDef):
         return frozenset()
-    return frozenset(
-        f"self.{name}"
-        for node in walk(holder)
-        for name in [_made_parameter(node)]
-        if name is not None
-    )
+    bound = {name for node in walk(holder) if (name := _bound_attribute(node)) is not None}
+    found = {f"self.{name}" for node in walk(holder) if (name := _made_parameter(node)) is not None}
+    if any(_layer(base) for base in holder.bases) and "weight" not in bound:
+        found.add("self.weight")
+    for node in walk(holder):
+        name = _bound_attribute(node)
+        made = getattr(node, "value", None)
+        if name is not None and isinstance(made, ast.Call) and _layer(made.func):
+            found.add(f"self.{name}.weight")
+    return frozenset(found) if not _freezes(holder) else frozenset()
+
+
+def _of_module(module: Module, scope: AnyFunction | None) -> frozenset[str]:
+    """Names of a module, as a function sees them, that are bound once to what has a gradient."""
+    if scope is None:
+        return frozenset()
+    spec = scope.args
+    own = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs, spec.vararg) if a}
+    stored = [n.id for n in walk(module.tree) if isinstance(n, ast.Name) and _is_stored(n)]
+    found = {
+        statement.targets[0].id
+        for statement in module.tree.body
+        if isinstance(statement, ast.Assign)
+        and isinstance(statement.targets[0], ast.Name)
+        and _makes_grad(statement.value)
+    }
+    kept = {name for name in found - own if stored.count(name) == 1}
+    return frozenset(kept) if kept and not _freezes(module.tree) else frozenset()
+
+
+def _is_stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
+
+
+def _layer(expr: ast.expr) -> bool:
+    """Whether an expression names a layer of torch that has a weight to train."""
+    name = expr.attr if isinstance(expr, ast.Attribute) else getattr(expr, "id", "")
+    return name in _LAYERS
+
+
+def _bound_attribute(node: ast.AST) -> str | None:
+    match node:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id="self"), attr=name)]):
+            return name
+    return None
+
+
+def _freezes(holder: ast.AST) -> bool:
+    """Whether something in a class or module may take the gradients of its tensors away."""
+    for node in walk(holder):
+        match node:
+            case ast.Call(
+                func=ast.Attribute(attr="requires_grad_"), args=[*args], keywords=[*more]
+            ):
+                if args or more:
+                    return True
+            case ast.Assign(targets=[ast.Attribute(attr="requires_grad")]):
+                return True
+    return False
 
 
 def _made_parameter(node: ast.AST) -> str | None:
@@ -91,6 +149,8 @@ def _carried(value: ast.expr) -> frozenset[str]:
             return frozenset({name})
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             return frozenset({f"self.{name}"})
+        case ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=layer), attr=name):
+            return frozenset({f"self.{layer}.{name}"})
         case ast.BinOp(left=left, right=right):
             return _carried(left) | _carried(right)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
