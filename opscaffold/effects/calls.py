@@ -278,6 +278,8 @@ class Calls(Objects):
             return replace(SCALAR, term=term)
         if receiver.refs and all(r.array for r in receiver.refs):
             return self.array_method(node, name, receiver, values, env)
+        if name in {"storage", "untyped_storage"}:
+            return receiver.viewed(whole=True)
         if name in {"item", "tolist"}:
             self.read([receiver], node, env)
             return Value(null=False, container=name == "tolist")

@@ -107,6 +107,7 @@ def reported(body: str, directory: Path, op: str = PLAIN) -> list[str]:
         ("return nn.ReLU(True)(x) + 1", "OPS301"),
         ("act = torch.nn.LeakyReLU(0.1, inplace=True)\nreturn act(x[:1]) + 1", "OPS301"),
         ("return getattr(x, 'T')", "OPS202"),
+        ("x.storage()[0] = 5\nreturn x + 1", "OPS301"),
         ("return getattr(x, 'data')", "OPS202"),
     ],
 )
@@ -131,6 +132,8 @@ def test_what_they_do_counts(body: str, code: str, tmp_path: Path) -> None:
         "return nn.ReLU(inplace=False)(x)",
         "return nn.ReLU(inplace=True)(x * 2)",
         "return x * getattr(x, 'ndim')",
+        "return x * x.untyped_storage().nbytes()",
+        "y = x.clone()\ny.storage()[0] = 5\nreturn y",
         "return getattr(x, 'T').clone()",
     ],
 )
