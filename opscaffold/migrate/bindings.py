@@ -11,8 +11,10 @@ from opscaffold.migrate.edits import FileEdits, ImportEdit
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.syntax import Syntax
 from opscaffold.source.load import span
-from opscaffold.source.model import ImportBinding, Module, Op, Reference
+from opscaffold.source.model import ImportBinding, Module, Op, Reference, Use
 from opscaffold.source.project import Project
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)
 
 
 class Bindings:
@@ -156,13 +158,32 @@ class Bindings:
                 "rename what has that name",
                 binding.module,
             )
-        del reference
+        _refuse_declared_outside(binding)
         key = self.syntaxes.of(binding.module).key(alias)
         imports = self.edits_for(binding.module).imports.setdefault(key, [])
         edit = ImportEdit(name, asname)
-        if edit not in imports:
-            imports.append(edit)
+        if edit in imports:
+            return local
+        imports.append(edit)
+        for other in self._other_branches(binding):
+            if self._provide(other.via, reference) != local:
+                raise self._unreachable(reference)
         return local
+
+    def _other_branches(self, binding: ImportBinding) -> list[Reference]:
+        """The imports that give the op the same name in the same scope, in another branch."""
+        scope = _scope(binding.module, binding.statement)
+        return [
+            r
+            for r in self.project.references(self.op)
+            if r.use is Use.IMPORT
+            and r.module is binding.module
+            and isinstance(r.node, ast.alias)
+            and r.node is not binding.alias
+            and r.via
+            and r.via[0].local == binding.local
+            and _scope(r.module, r.via[0].statement) is scope
+        ]
 
     def _refuse_shadowed(
         self, module: Module, node: ast.Name, new: str, via: tuple[ImportBinding, ...]
@@ -191,6 +212,27 @@ class Bindings:
                 return f"{text[base_start:base_end]}.{new}{text[here:end]}"
             current = current.value
         raise self._unreachable(reference)
+
+
+def _scope(module: Module, node: ast.AST) -> ast.AST:
+    """The function, class or module in which a statement binds names."""
+    current = module.parents[node]
+    while not isinstance(current, _SCOPES):
+        current = module.parents[current]
+    return current
+
+
+def _refuse_declared_outside(binding: ImportBinding) -> None:
+    """Refuse an import that binds a name of another scope: the new name would not follow."""
+    scope = _scope(binding.module, binding.statement)
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Global | ast.Nonlocal) and binding.local in node.names:
+            raise RefusalError(
+                binding.statement,
+                f"this import binds `{binding.local}` outside the function that it stands in",
+                "import the op where its name is used",
+                binding.module,
+            )
 
 
 class Syntaxes:

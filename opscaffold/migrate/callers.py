@@ -143,7 +143,7 @@ class Callers:
                             module,
                         )
                     )
-                elif not owner.complete:
+                elif not owner.complete or _imports(func.value):
                     self.plan.notes.append(
                         Finding(
                             MENTION_CODE,
@@ -213,6 +213,16 @@ class Callers:
             self.op.qualname,
             f"see whether `{self.op.qualname}_out` is meant as well",
         )
+
+
+def _imports(expr: ast.expr) -> bool:
+    """Whether this imports a module by calling ``__import__``."""
+    match expr:
+        case ast.Call(func=ast.Name(id="__import__")):
+            return True
+        case ast.Attribute(value=value):
+            return _imports(value)
+    return False
 
 
 def _passes(call: ast.Call, signature: Signature) -> bool:

@@ -20,6 +20,7 @@ from opscaffold.migrate.evaluation import (
     refuse_reordering,
     written_order,
 )
+from opscaffold.migrate.passed_none import may_be_passed_none
 from opscaffold.migrate.rebinding import CallerNames, may_be_rebound, stored_names
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.source.model import Module
@@ -286,7 +287,10 @@ def _parameter_around(project: Project, module: Module, name: ast.Name) -> Value
 
 
 def parameter_values(function: FunctionNode, names: CallerNames) -> dict[str, Value]:
-    """What the annotations of a function say of its arguments: a plain Tensor is not None."""
+    """What the annotations of a function say of its arguments.
+
+    A plain Tensor is not None, unless a caller passes that all the same.
+    """
     spec = function.args
     positional = [*spec.posonlyargs, *spec.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(spec.defaults))
@@ -296,7 +300,12 @@ def parameter_values(function: FunctionNode, names: CallerNames) -> dict[str, Va
     values = {}
     for arg, default in pairs:
         none_default = isinstance(default, ast.Constant) and default.value is None
-        if arg.annotation is not None and not none_default and _is_tensor(arg.annotation, names):
+        declared = arg.annotation is not None and _is_tensor(arg.annotation, names)
+        if (
+            declared
+            and not none_default
+            and not may_be_passed_none(names.project, function, arg.arg)
+        ):
             values[arg.arg] = parameter(arg.arg)
         else:
             values[arg.arg] = ANYTHING
