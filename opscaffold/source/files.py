@@ -74,9 +74,20 @@ def read_bytes(path: Path) -> bytes | None:
         return None
 
 
+def as_bytes(name: str) -> bytes:
+    """Return a name as files hold it: that of a file, or what a string literal says, too.
+
+    The name of a file need not be UTF-8, and a literal may hold half a pair of surrogates.
+    """
+    try:
+        return name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return name.encode("utf-8", "surrogatepass")
+
+
 def mentions(names: Iterable[str]) -> re.Pattern[bytes]:
     """Return a pattern that finds any of the names as a whole word; of no names: none."""
-    words = sorted({re.escape(name.encode()) for name in names})
+    words = sorted({re.escape(as_bytes(name)) for name in names})
     if not words:
         return re.compile(rb"(?!)")
     return re.compile(rb"(?<!\w)(?:" + b"|".join(words) + rb")(?!\w)")
@@ -88,7 +99,7 @@ class Words:
     def __init__(self, names: Iterable[str]) -> None:
         # One pattern a name: each starts with a literal, which is what re finds fast.
         self._names = [
-            (name.encode(), re.compile(re.escape(name.encode()) + rb"(?!\w)"))
+            (as_bytes(name), re.compile(re.escape(as_bytes(name)) + rb"(?!\w)"))
             for name in sorted(set(names))
         ]
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from opscaffold.source.files import find_documents, find_files, find_root, may_register, mentions
+from opscaffold.source.files import (
+    Words,
+    find_documents,
+    find_files,
+    find_root,
+    may_register,
+    mentions,
+)
 
 
 def make(root: Path, *names: str) -> None:
@@ -184,3 +191,12 @@ def test_names_are_looked_for_as_words():
     assert pattern.search(b"(f_)")
     assert not pattern.search(b"scale_out rescale f_x")
     assert not mentions([]).search(b"anything")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [(os.fsdecode(b"ops_\xff"), b"ops_\xff"), ("\ud800", b"\xed\xa0\x80")]
+)
+def test_names_that_are_no_text_are_looked_for_all_the_same(name: str, data: bytes) -> None:
+    assert mentions([name]).search(b"import " + data)
+    assert Words([name]).in_(b"import " + data)
+    assert not Words([name]).in_(b"import ops")
