@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 from opscaffold.effects.expressions import bind_all
@@ -236,7 +236,7 @@ class Follower(Loops):
             or function in self.stack
             or len(self.stack) >= _DEPTH
             or isinstance(function, ast.AsyncFunctionDef)
-            or any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
+            or _yields(function)
         ):
             held = [v for v in (*made.given, *(v for _, v in made.named)) if v.all_refs()]
             return self.opaque_call(node, [*held, *self.arguments(node, env)], env)
@@ -306,6 +306,12 @@ class Follower(Loops):
                 bound[name] = self.value(default, here)
         known = {*positional, *(a.arg for a in spec.kwonlyargs)}
         return bound if bound.keys() == known else None
+
+
+# A function is followed anew at each of its calls, and its text stays as it is.
+@lru_cache(maxsize=4096)
+def _yields(function: FunctionNode | ast.Lambda) -> bool:
+    return any(isinstance(n, ast.Yield | ast.YieldFrom) for n in ast.walk(function))
 
 
 def _takes_all(pattern: ast.pattern) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from opscaffold.effects.buffers import Argument
 from opscaffold.effects.summary import Effects, effects_of
@@ -42,8 +43,21 @@ class Kernel:
         return next((own for own, name in self.declared.items() if name == declared), None)
 
 
+_found: WeakKeyDictionary[OpFacts, tuple[Kernel, ...]] = WeakKeyDictionary()
+
+
 def kernels_of(facts: OpFacts) -> list[Kernel]:
-    """The kernels that are plain functions in sight and really stand for the op."""
+    """The kernels that are plain functions in sight and really stand for the op.
+
+    Most rules ask, so what is found is kept for as long as the facts are.
+    """
+    kept = _found.get(facts)
+    if kept is None:
+        kept = _found[facts] = tuple(_kernels(facts))
+    return list(kept)
+
+
+def _kernels(facts: OpFacts) -> list[Kernel]:
     seen: set[AnyFunction] = set()
     found: list[Kernel] = []
     for registration in _registrations(facts):
