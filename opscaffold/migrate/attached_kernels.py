@@ -14,6 +14,7 @@ from typing import ClassVar
 import libcst as cst
 
 from opscaffold.effects.buffers import BufferUse, use_of_buffer
+from opscaffold.migrate.aliased import tensors_by_alias
 from opscaffold.migrate.attached_change import AnyFunction, edits_inside
 from opscaffold.migrate.attached_functions import Functions, curried_function, imports_of
 from opscaffold.migrate.attached_slots import refuse_hidden_names
@@ -215,7 +216,8 @@ class KernelSplitter:
         else:
             out_name, base = self._free_name(module, function, f"{plain}{self.ending}"), plain
         kernel_name = self._free_name(module, function, f"_{base.lstrip('_')}_kernel")
-        cut = Cut(use, self.index, out_name, kernel_name)
+        words = tensors_by_alias(self.context.project, module, function)
+        cut = Cut(use, self.index, out_name, kernel_name, words)
         decorators = [r for r in group if isinstance(r.statement, ast.FunctionDef)]
         statements = [r for r in group if r not in decorators]
         swaps = Swaps(syntax)

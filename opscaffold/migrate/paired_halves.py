@@ -12,6 +12,7 @@ from opscaffold.effects.buffers import Argument
 from opscaffold.effects.paired import PairedUse, use_of_pair
 from opscaffold.effects.trace import Trace
 from opscaffold.migrate import docstrings
+from opscaffold.migrate.aliased import respelled
 from opscaffold.migrate.attached import FakeEditor, code_words
 from opscaffold.migrate.delegates import Decorate, calling, undecorated
 from opscaffold.migrate.edits import FileEdits
@@ -51,7 +52,7 @@ def split_paired(
     _refuse_lost_effects(pair, pair.given, pair.beside_given)
     functional = folded_half(syntax, node, pair.omitted, pair.beside_omitted)
     out = folded_half(syntax, node, pair.given, pair.beside_given)
-    out = out.with_changes(name=cst.Name(cut.out_name))
+    out = out.with_changes(name=cst.Name(cut.out_name), params=respelled(out.params, cut.words))
     if cut.index is not None:
         out = returning_nothing(out)
     returned = "" if cut.index is not None else " and returned"
@@ -87,7 +88,7 @@ def paired_delegates(
     node = syntax.find(function, cst.FunctionDef)
     blank = [cst.EmptyLine(indent=False)] * (1 if function.col_offset else 2)
     given = node if cut.index is None else returning_nothing(node)
-    fresh, params = node.params, node.params
+    fresh, params = node.params, respelled(node.params, cut.words)
     for place, buffer in enumerate(order):
         fresh = without_parameter(fresh, buffer)
         if cut.index is None:

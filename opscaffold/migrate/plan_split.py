@@ -12,6 +12,7 @@ from opscaffold.contract.hazards import Hazard
 from opscaffold.effects.buffers import BufferUse, use_of_buffer
 from opscaffold.findings.intents import KeepCallable, SplitMaybeOut
 from opscaffold.findings.model import Finding, Severity
+from opscaffold.migrate.aliased import tensors_by_alias
 from opscaffold.migrate.attached import FakeEditor
 from opscaffold.migrate.attached_plan import Attachments
 from opscaffold.migrate.bindings import Bindings
@@ -181,9 +182,9 @@ class SplitPlanner:
         out_name = "_" if function.name == "_" else f"{function.name}{self.ending}"
         if not decorated and out_name != "_":
             out_name = self.namer.free(function, out_name)
-        cut = Cut(
-            use, given.index, out_name, self.namer.free(function, f"_{plain.lstrip('_')}_kernel")
-        )
+        kernel_name = self.namer.free(function, f"_{plain.lstrip('_')}_kernel")
+        words = tensors_by_alias(self.project, self.module, function)
+        cut = Cut(use, given.index, out_name, kernel_name, words)
         syntax = self.syntaxes.of(self.module)
 
         def decorate(
@@ -238,7 +239,8 @@ class SplitPlanner:
                 "split both branches by hand",
             )
         kernel = self.namer.free(function, f"_{function.name.lstrip('_')}_kernel")
-        cut = Cut(use, given.index, f"{function.name}{self.ending}", kernel)
+        words = tensors_by_alias(self.project, self.module, function)
+        cut = Cut(use, given.index, f"{function.name}{self.ending}", kernel, words)
         syntax = self.syntaxes.of(self.module)
         halves = self.halve(syntax, function, cut, lambda _, half, __: half)
         self.file_edits().statements[syntax.key(function)] = halves.statements()

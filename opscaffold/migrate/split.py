@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import libcst as cst
 
 from opscaffold.effects.buffers import BufferUse
 from opscaffold.effects.trace import Trace
 from opscaffold.migrate import docstrings
+from opscaffold.migrate.aliased import respelled
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.returns import returning_nothing
 from opscaffold.migrate.shared import hoist, names_in
@@ -52,13 +53,14 @@ class Cut:
 
     ``index`` is the place of the buffer among the positional parameters of the mutable half,
     None for a keyword-only out=. ``out_name`` is what that half is called, ``kernel_name`` the
-    function for what both share.
+    function for what both share. ``words`` are annotations of buffers that went by an alias.
     """
 
     use: BufferUse
     index: int | None
     out_name: str
     kernel_name: str
+    words: Mapping[str, str] = field(default_factory=dict)
 
 
 def split(
@@ -98,9 +100,8 @@ def mutable_half(syntax: Syntax, node: cst.FunctionDef, cut: Cut) -> cst.Functio
     """The half that is given the buffer, with the old decorators."""
     use = cut.use
     buffer = use.argument.name
-    out = folded_half(syntax, node, use.given, use.omitted).with_changes(
-        name=cst.Name(cut.out_name)
-    )
+    out = folded_half(syntax, node, use.given, use.omitted)
+    out = out.with_changes(name=cst.Name(cut.out_name), params=respelled(out.params, cut.words))
     if cut.index is None:
         return out.with_changes(params=with_keyword_out(out.params, buffer))
     out = returning_nothing(out)

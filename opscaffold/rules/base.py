@@ -94,7 +94,7 @@ class OpFacts:
     @cached_property
     def arguments(self) -> list[Argument]:
         """The declared parameters of the kernel; empty where it is out of sight."""
-        return arguments_of(self.op)
+        return arguments_of(self.project, self.op)
 
     @cached_property
     def effects(self) -> Effects | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from opscaffold.contract.grammar import SchemaError, parse_schema
 from opscaffold.contract.model import Default, OpContract, Tag
 from opscaffold.contract.naming import split_qualname
 from opscaffold.contract.signature import SignatureError, contract_from_signature
+from opscaffold.rules.aliases import spelled_out
 from opscaffold.source.model import Form, FunctionNode, Module, Op, Registration, Role
 from opscaffold.source.project import Project
 
@@ -168,7 +170,7 @@ def _read_contract(
         qualname = "unknown::unknown"
     read = partial(
         _read,
-        definition.function,
+        _with_plain_annotations(project, module, definition.function),
         qualname=qualname,
         resolver=origins(project, module),
         evaluate=constants(project, module),
@@ -178,6 +180,31 @@ def _read_contract(
     if inferred is None and loose:
         return read(mutates_args=(), tags=frozenset())
     return inferred
+
+
+def _with_plain_annotations(
+    project: Project, module: Module, function: FunctionNode
+) -> FunctionNode:
+    """A function whose annotations go by no alias of the project: itself where none does."""
+    old = [*_annotated(function.args), *([] if function.returns is None else [function.returns])]
+    plain = {node: spelled_out(project, module, node) for node in old}
+    if all(node is new for node, new in plain.items()):
+        return function
+    result = copy.copy(function)
+    result.args = copy.copy(function.args)
+    for kind in ("posonlyargs", "args", "kwonlyargs"):
+        arguments = [copy.copy(a) for a in getattr(function.args, kind)]
+        for argument in arguments:
+            argument.annotation = plain.get(argument.annotation, argument.annotation)
+        setattr(result.args, kind, arguments)
+    if function.returns is not None:
+        result.returns = plain[function.returns]
+    return result
+
+
+def _annotated(spec: ast.arguments) -> list[ast.expr]:
+    every = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)
+    return [a.annotation for a in every if a.annotation is not None]
 
 
 def _read(function: FunctionNode, **said: Any) -> OpContract | None:

@@ -75,7 +75,7 @@ def fake_arguments(project: Project, op: Op, function: AnyFunction) -> list[Argu
         declared = [_argument(p) for p in contract.parameters if not p.kw_only]
         named = {p.name: _argument(p) for p in contract.parameters}
     else:
-        declared = arguments_of(op)
+        declared = arguments_of(project, op)
         named = {a.name: a for a in declared}
     spec = function.args
     found: list[Argument] = []

@@ -62,7 +62,7 @@ def _sight(project: Project, op: Op, registration: Registration) -> Sight:
     alone = Op(op.qualname, replace(op.definition, function=registration.function))
     names = ProjectNames(project, registration.function_module or registration.module)
     try:
-        trace = effects_of(registration.function, arguments_of(alone), names).trace
+        trace = effects_of(registration.function, arguments_of(project, alone), names).trace
     except RecursionError:
         return Sight.OPAQUE
     opaque = any(event.effect is Effect.OPAQUE for event in trace.events)

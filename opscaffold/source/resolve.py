@@ -175,6 +175,11 @@ class Resolver:
             return union(self.resolve(module, part) for part in node.values)
         if isinstance(node, (*_VALUES, ast.Lambda)):
             return Resolution((Target(module=module, node=node),))
+        if isinstance(node, ast.Subscript):
+            # A type such as Optional[Tensor]; what a container holds is not followed.
+            made = self.resolve(module, node.value).certain
+            if made is not None and (made.dotted or "").startswith(("typing.", "typing_ext")):
+                return Resolution((Target(module=module, node=node),))
         return UNKNOWN
 
     def _live(self, module: Module, node: ast.Name) -> tuple[Scope | None, list[Binding]]:
@@ -330,13 +335,8 @@ class Resolver:
             found = self.dotted(f"{target.dotted}.{name}", module)
             if not named:
                 return found
-            return Resolution(
-                tuple(
-                    replace(t, via=target.via, assignments=target.assignments)
-                    for t in found.targets
-                ),
-                found.complete,
-            )
+            at = [replace(t, via=target.via, assignments=target.assignments) for t in found.targets]
+            return Resolution(tuple(at), found.complete)
         if target.module is not None and isinstance(target.node, ast.ClassDef):
             return self._of_class(target.module, target.node, name)
         if target.module is not None and isinstance(target.node, ast.Call):

@@ -164,7 +164,7 @@ def test_declared_arguments_by_annotation(
         HEAD + op("return x + 1\n", f"x: Tensor, {parameter}"), "utf-8"
     )
     project = load_project([tmp_path], tmp_path)
-    argument = arguments_of(project.ops[0])[1]
+    argument = arguments_of(project, project.ops[0])[1]
     assert (argument.name, argument.tensor) == ("y", tensor)
     assert (argument.optional, argument.is_list) == (optional, is_list)
 
@@ -172,6 +172,6 @@ def test_declared_arguments_by_annotation(
 def test_a_schema_says_more_than_annotations(tmp_path: Path) -> None:
     (tmp_path / "ops.py").write_text(HEAD + LIBRARY, "utf-8")
     project = load_project([tmp_path], tmp_path)
-    x, out = arguments_of(project.ops[0])
+    x, out = arguments_of(project, project.ops[0])
     assert (x.tensor, x.optional) == (True, False)
     assert (out.tensor, out.optional) == (True, True)
