@@ -36,6 +36,7 @@ _KEYS = (
     "notebooks",
 )
 _SOURCES = ("name", "namespace", "function", "mutates_args", "schema", "fake")
+_ALWAYS_LISTED = ("name", "function")
 _REGISTRAR_KEYS = ("helper", "parameters", *_SOURCES, "registers", "defaults")
 _DEFAULT_KEYS = ("namespace", "mutates_args")
 _AT_LINE = re.compile(r"\(at line (\d+)")
@@ -170,7 +171,24 @@ class _Reader:
                 path = ("registrars", number, "helper")
                 raise self._error(path, f"{registrar.helper!r} is described twice")
             seen.add(registrar.helper)
+            if not value[number].keys() - {"helper", "parameters"}:
+                raise self._error(
+                    ("registrars", number, "helper"),
+                    f"nothing is said of {registrar.helper!r}: say where the op's 'name' comes "
+                    "from, or give defaults",
+                )
         return tuple(found)
+
+    def _check_source(self, path: lines.Path, source: str, parameters: tuple[str, ...]) -> None:
+        # One that is given by keyword alone need not be listed, unless it looks like a slip.
+        if not parameters or source in parameters:
+            return
+        key = path[-1]
+        slip = difflib.get_close_matches(source, parameters, 1, 0.8)
+        if slip or key in _ALWAYS_LISTED:
+            hint = f"; did you mean {slip[0]!r}?" if slip else f": {', '.join(parameters)}"
+            what = f"{key!r} is {source!r}, which 'parameters' does not list{hint}"
+            raise self._error(path, what)
 
     def _registrar(self, path: lines.Path, value: Any) -> Registrar:
         table = self._table(path, value, _REGISTRAR_KEYS)
@@ -189,6 +207,7 @@ class _Reader:
             source = self._string((*path, key), table[key])
             if not source.isidentifier():
                 raise self._error((*path, key), f"{key!r} must name a parameter, not {source!r}")
+            self._check_source((*path, key), source, parameters)
             sources[key] = source
         registers = "define"
         if "registers" in table:

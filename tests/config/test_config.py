@@ -41,6 +41,7 @@ defaults.mutates_args = "unknown"
 
 
 FIRST = "[[tool.opscaffold.registrars]]\nhelper = 'a.b'\n"
+NAMED = f"{FIRST}name = 'name'\n"
 
 
 def write(directory: Path, text: str, name: str = "pyproject.toml") -> Path:
@@ -126,8 +127,24 @@ def test_two_places_are_refused(tmp_path: Path) -> None:
             ":4: 'name' must be a string, not an integer",
         ),
         (
-            FIRST * 2,
-            ":5: 'a.b' is described twice",
+            f"{NAMED}{NAMED}",
+            ":6: 'a.b' is described twice",
+        ),
+        (
+            f"{NAMED}parameters = ['name', 'fn']\nfunction = 'fun'",
+            ":6: 'function' is 'fun', which 'parameters' does not list; did you mean 'fn'?",
+        ),
+        (
+            f"{FIRST}parameters = ['name', 'fn']\nname = 'qualname'",
+            ":5: 'name' is 'qualname', which 'parameters' does not list",
+        ),
+        (
+            f"{NAMED}parameters = ['name', 'mutates']\nmutates_args = 'mutate'",
+            ":6: 'mutates_args' is 'mutate', which 'parameters' does not list; did you mean 'mut",
+        ),
+        (
+            f"{FIRST}parameters = ['name']",
+            ":3: nothing is said of 'a.b': say where the op's 'name' comes from",
         ),
         (
             f"{FIRST}defaults = {{ ns = 'x' }}",
@@ -140,6 +157,18 @@ def test_two_places_are_refused(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, expected: str) -> None:
     assert f"pyproject.toml{expected}" in refusal(tmp_path, f"[tool.opscaffold]\n{text}\n")
+
+
+def test_what_is_given_by_keyword_alone_need_not_be_listed(tmp_path: Path) -> None:
+    text = f"{NAMED}parameters = ['name', 'function']\nmutates_args = 'mutates'"
+    (registrar,) = load_config(write(tmp_path, text)).registrars
+    assert registrar.mutates_args == "mutates"
+
+
+@pytest.mark.parametrize("said", ["registers = 'nothing'", "defaults = { namespace = 'n' }"])
+def test_a_helper_may_have_no_parameters(tmp_path: Path, said: str) -> None:
+    (registrar,) = load_config(write(tmp_path, f"{FIRST}{said}")).registrars
+    assert registrar.parameters == ()
 
 
 def test_a_table_that_is_a_value_is_refused(tmp_path: Path) -> None:
