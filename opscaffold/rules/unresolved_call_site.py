@@ -16,7 +16,7 @@ from opscaffold.contract.naming import RESERVED_NAMESPACES
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import Rule
 from opscaffold.rules.functions import enclosing_function
-from opscaffold.source.files import Words
+from opscaffold.source.files import Words, as_bytes
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 
@@ -24,8 +24,11 @@ _PREFIX = "torch.ops."
 _READING = re.compile(rb"torch\s*\.\s*(?:_?ops)\b|\btorch\s+import\b[^\n]*\bops\b|[\"']ops[\"']")
 _COMPILED = frozenset({".cpp", ".cc", ".cxx", ".cu", ".hip", ".mm", ".so", ".pyd", ".pyx"})
 _LOADS = ("load_library", "cpp_extension", "CppExtension", "CUDAExtension", "load_inline")
+# Stands among the overloads of an op that is added to here and defined elsewhere.
+_ANY = "*"
 _PACKET_ATTRIBUTES = frozenset({"default", "name", "op", "overloads"})
-_PROBING = frozenset({"hasattr", "getattr", "suppress", "raises", "assertRaises"})
+_ASKING = frozenset({"hasattr", "getattr"})
+_SWALLOWING = frozenset({"suppress", "raises", "assertRaises"})
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -41,7 +44,7 @@ def check(project: Project) -> Iterator[Finding]:
             if not _is_written_with(node, names):
                 continue
             missing = _missing(project, module, node, spaces)
-            if missing is None or _is_probe(module, node):
+            if missing is None or _is_probe(project, module, node, missing[0]):
                 continue
             if compiled is None:
                 compiled = _has_compiled_code(project)
@@ -73,11 +76,22 @@ def _closed_spaces(project: Project) -> dict[str, dict[str, set[str]]]:
             continue
         name, _, overload = op.name.partition(".")
         spaces.setdefault(op.namespace, {}).setdefault(name, set()).add(overload or "default")
+    elsewhere: dict[str, set[str]] = {}
     for stray in project.stray:
-        space = (stray.qualname or stray.name_hint).partition("::")[0]
-        if "{" in space or "::" not in (stray.qualname or stray.name_hint):
+        space, _, name = (stray.qualname or stray.name_hint).partition("::")
+        if "{" in space or not name:
             return {}
-        open_spaces.add(space)
+        if stray.qualname is None:
+            open_spaces.add(space)
+        else:
+            elsewhere.setdefault(space, set()).add(name.partition(".")[0])
+    for space, names in elsewhere.items():
+        ops = spaces.get(space, {})
+        # Whoever adds to more ops than it defines adds to a namespace of somebody else.
+        if len(names) > len(ops):
+            open_spaces.add(space)
+        for name in names - ops.keys():
+            ops[name] = {_ANY}
     return {
         space: ops
         for space, ops in spaces.items()
@@ -90,7 +104,7 @@ def _modules(project: Project, spaces: Iterable[str]) -> Iterator[tuple[Module, 
 
     They name torch.ops and one of the namespaces, or a name that another module gave to one.
     """
-    named = re.compile(rb"\b(?:" + b"|".join(re.escape(s.encode()) for s in spaces) + rb")\b")
+    named = re.compile(rb"\b(?:" + b"|".join(re.escape(as_bytes(s)) for s in spaces) + rb")\b")
     start = [path for path in project.files if _READING.search(project.read(path) or b"")]
     first = [m for m in map(project.module_for, start) if m is not None]
     given = set().union(*(project.exported(m, {"ops"}, _PREFIX) for m in first))
@@ -132,10 +146,13 @@ def _missing(
     if ops is None or not rest:
         return None
     name, _, overload = rest.partition(".")
+    if _ANY in ops.get(name, ()):
+        return None
     if name not in ops:
         if overload or name == "name":
             return None
-        near = difflib.get_close_matches(name, sorted(ops), n=1)
+        here = sorted(each for each, overloads in ops.items() if _ANY not in overloads)
+        near = difflib.get_close_matches(name, here, n=1)
         return f"{space}::{name}", f"torch.ops.{space}.{near[0]}" if near else ""
     if not overload or "." in overload or overload in ops[name]:
         return None
@@ -145,8 +162,9 @@ def _missing(
     return f"{space}::{name}.{overload}", f"torch.ops.{space}.{name}.{there}"
 
 
-def _is_probe(module: Module, node: ast.AST) -> bool:
+def _is_probe(project: Project, module: Module, node: ast.AST, name: str) -> bool:
     """Whether the code reckons with the op not being there."""
+    words = {*re.split(r"::|\.", name), name}
     inner: ast.AST = node
     parent = module.parents.get(node)
     while parent is not None:
@@ -156,21 +174,44 @@ def _is_probe(module: Module, node: ast.AST) -> bool:
         if isinstance(parent, ast.With | ast.AsyncWith):
             tests = [item.context_expr for item in parent.items]
         elif isinstance(parent, ast.If | ast.IfExp) and inner is not parent.test:
-            tests = list(ast.walk(parent.test))
-        if any(_calls_probe(test) for test in tests):
+            tests = [n for part in ast.walk(parent.test) for n in _kept(project, module, part)]
+        if any(_expects(test) or _asks_for(test, words) for test in tests):
             return True
-        if isinstance(parent, ast.Call) and _calls_probe(parent):
+        if isinstance(parent, ast.Call) and (_expects(parent) or _asks_for(parent, words)):
             return True
         inner, parent = parent, module.parents.get(parent)
     function = enclosing_function(module, node)
-    return function is not None and any(_calls_probe(n) for n in ast.walk(function))
+    return function is not None and any(_asks_for(n, words) for n in ast.walk(function))
 
 
-def _calls_probe(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
+def _kept(project: Project, module: Module, node: ast.AST) -> Iterator[ast.AST]:
+    """A node, and what the name that it is stands for."""
+    yield node
+    if isinstance(node, ast.Name | ast.Attribute):
+        for target in project.resolve(module, node).targets:
+            if target.node is not None:
+                yield target.node
+
+
+def _expects(node: ast.AST) -> bool:
+    """Whether a call deals with what is raised under it."""
+    name = _called(node)
+    return name in _SWALLOWING or name.startswith(("assertRaises", "raises"))
+
+
+def _asks_for(node: ast.AST, words: set[str]) -> bool:
+    """Whether a call asks whether there is anything by one of the words, or by a name unknown."""
+    if not isinstance(node, ast.Call) or _called(node) not in _ASKING:
         return False
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name in _PROBING or name.startswith(("assertRaises", "raises"))
+    asked = node.args[1] if len(node.args) > 1 else None
+    return not isinstance(asked, ast.Constant) or asked.value in words
+
+
+def _called(node: ast.AST) -> str:
+    if not isinstance(node, ast.Call):
+        return ""
+    func = node.func
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _has_compiled_code(project: Project) -> bool:
