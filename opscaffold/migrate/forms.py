@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from opscaffold.migrate.branches import alternatives_of, twins_of
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.registering import Parts
+from opscaffold.rules.fakes import is_fake
 from opscaffold.source.model import Form, Op, Registration, Role
 from opscaffold.source.project import Project
 
@@ -105,10 +106,29 @@ def _implementations(op: Op) -> Iterator[Registration]:
     definition = op.definition
     if definition.role is not Role.DEFINE:
         return
+    fakes = stand_ins_of(op)
     for registration in op.attached:
         own = registration.statement is definition.statement
-        if registration.role is Role.IMPL and not own:
+        if registration.role is Role.IMPL and not own and registration not in fakes:
             yield registration
+
+
+def stand_ins_of(op: Op) -> list[Registration]:
+    """What is registered as a fake kernel of an op, and is not one of its kernels as well.
+
+    A low-level op's is often an implementation under Meta. It belongs to the functional half:
+    an op that writes all it makes to a buffer, by its schema, runs on fake tensors without one.
+    """
+    low_level = op.definition.role is Role.DEFINE
+    if not low_level:
+        return [r for r in op.attached if r.role is Role.FAKE]
+    kernels = {r.function for r in op.attached if r.role is Role.IMPL and not is_fake(r)}
+    kernels.add(op.definition.function)
+    return [
+        r
+        for r in op.attached
+        if r.role is Role.FAKE or (is_fake(r) and r.function not in kernels - {None})
+    ]
 
 
 def _kernel(registration: Registration) -> ast.FunctionDef | None:

@@ -21,7 +21,7 @@ from opscaffold.migrate.bindings import Bindings
 from opscaffold.migrate.definition import check_definition, others_of
 from opscaffold.migrate.delegates import Decorate
 from opscaffold.migrate.edits import FileEdits
-from opscaffold.migrate.forms import DefinitionForm, read_form
+from opscaffold.migrate.forms import DefinitionForm, read_form, stand_ins_of
 from opscaffold.migrate.out_names import FLAT
 from opscaffold.migrate.paired_halves import PairedFakeEditor, paired_delegates, split_paired
 from opscaffold.migrate.paired_sites import PairedCallers
@@ -77,7 +77,7 @@ class _PairedPlanner(SplitPlanner):
             mutates, self.buffer, FLAT, self.buffer, index, tag,
             schema=lambda contract: self._given_contract(contract, index),
         )  # fmt: skip
-        fakes = [r for r in self.op.attached if r.role is Role.FAKE]
+        fakes = stand_ins_of(self.op)
         editor = PairedFakeEditor(
             self.project, self.syntaxes, self.facts.arguments, self.buffer, self.buffers
         )

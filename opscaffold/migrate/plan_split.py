@@ -25,7 +25,7 @@ from opscaffold.migrate.definition import (
 )
 from opscaffold.migrate.delegates import Decorate, delegates
 from opscaffold.migrate.edits import FileEdits
-from opscaffold.migrate.forms import DefinitionForm, KernelSite, Place, read_form
+from opscaffold.migrate.forms import DefinitionForm, KernelSite, Place, read_form, stand_ins_of
 from opscaffold.migrate.out_names import out_suffix
 from opscaffold.migrate.plan import Context, OpPlan, RefusedError
 from opscaffold.migrate.refusal import RefusalError
@@ -115,7 +115,7 @@ class SplitPlanner:
         fresh = Target(others, self.buffer)
         given = Target((*others, self.buffer), self.buffer, suffix, self.buffer, index, tag)
         plan.notes += [self.hazard(form, new, hazard) for hazard in hazards]
-        fakes = [r for r in self.op.attached if r.role is Role.FAKE]
+        fakes = stand_ins_of(self.op)
         editor = FakeEditor(self.project, self.syntaxes, self.facts.arguments, self.buffer)
         for registration in fakes:
             editor.edit(registration, self.edits)
@@ -274,7 +274,7 @@ class SplitPlanner:
                     f"`{kernel.function.name}` has other parameters in this branch",
                     "give it the same parameters in every branch",
                 )
-            derive = not any(r.role is Role.FAKE for r in self.op.attached)
+            derive = not stand_ins_of(self.op)
             other.split_kernel(theirs, kernel, fresh, given, plan, derive=derive)
 
     def use_of_twin(self, function: ast.FunctionDef) -> BufferUse:
