@@ -13,21 +13,16 @@ from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import Rule, position
+from opscaffold.rules.descriptions import NAME, applies_to_function, configuration
 from opscaffold.source.model import Module
-from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
 
 _SURELY = re.compile(r"\w*(custom|triton)_op$", re.IGNORECASE)
 _PERHAPS = re.compile(r"(register|define|make|add)\w*_op(erator)?$", re.IGNORECASE)
 _LIKELY = re.compile(f"{_SURELY.pattern}|{_PERHAPS.pattern}", re.IGNORECASE)
-_OP_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)?$")
+# A whole schema starts with the name.
+_OP_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)?(\.\w+)?(\s*\(.*->.*)?$", re.DOTALL)
 _STANDARD = sys.stdlib_module_names | {"builtins"}
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_NAME = re.compile(r"(op_?|qual|full)?name|op|qualname", re.IGNORECASE)
-_NAMESPACE = re.compile(r"ns|namespace|(target_)?lib(rary)?", re.IGNORECASE)
-_SCHEMA = re.compile(r"(op_)?schema", re.IGNORECASE)
-_FAKE = re.compile(r"\w*(fake|abstract|meta)\w*", re.IGNORECASE)
-_KERNEL = re.compile(r"(op_)?(func|fn|function|impl|kernel)(_impl)?", re.IGNORECASE)
 
 
 def check(project: Project) -> Iterator[Finding]:
@@ -56,56 +51,9 @@ def check(project: Project) -> Iterator[Finding]:
             call,
             f"`{name}` looks like it registers ops, and its body is not in sight: "
             f"{_count(len(found))} unchecked",
-            remedy="describe it:\n" + configuration(name, call),
+            remedy="describe it:\n" + configuration(name, found),
             evidence=[position(*each) for each in others[:5]],
         )
-
-
-def configuration(name: str, call: ast.Call) -> str:
-    """Return the configuration that describes a helper, as far as a call of it shows."""
-    lines = ["[[tool.opscaffold.registrars]]", f'helper = "{name}"']
-    sources: dict[str, str] = {}
-    positional: list[str] = []
-    for value in call.args:
-        if isinstance(value, ast.Starred):
-            break
-        text = isinstance(value, ast.Constant | ast.JoinedStr | ast.BinOp)
-        what = "name" if text and "name" not in sources else "function"
-        if what in sources or (what == "function" and not isinstance(value, ast.Name | ast.Lambda)):
-            what = f"argument_{len(positional) + 1}"
-        else:
-            sources[what] = what
-        positional.append(what)
-    for keyword in call.keywords:
-        key = keyword.arg
-        if key is None:
-            continue
-        for what, pattern in (
-            ("mutates_args", re.compile("mutates(_args)?")),
-            ("schema", _SCHEMA),
-            ("fake", _FAKE),
-            ("namespace", _NAMESPACE),
-            ("name", _NAME),
-            ("function", _KERNEL),
-        ):
-            if what not in sources and pattern.fullmatch(key):
-                sources[what] = key
-                break
-    if positional:
-        lines.append(f"parameters = [{', '.join(map(_quoted, positional))}]")
-    lines += [
-        f"{what} = {_quoted(sources[what])}"
-        for what in ("name", "namespace", "function", "mutates_args", "schema", "fake")
-        if what in sources
-    ]
-    defaults = []
-    if "namespace" not in sources and not _has_namespace(call):
-        defaults.append('namespace = "..."')
-    if "mutates_args" not in sources and "schema" not in sources:
-        defaults.append("mutates_args = []")
-    if defaults:
-        lines.append(f"defaults = {{ {', '.join(defaults)} }}")
-    return "\n".join(lines)
 
 
 def _unknown(project: Project, module: Module, call: ast.Call) -> str | None:
@@ -126,30 +74,16 @@ def _unknown(project: Project, module: Module, call: ast.Call) -> str | None:
 
 
 def _op_names(call: ast.Call) -> list[str]:
-    values = [*call.args[:2], *(k.value for k in call.keywords if k.arg and _NAME.fullmatch(k.arg))]
+    values = [*call.args[:2], *(k.value for k in call.keywords if k.arg and NAME.fullmatch(k.arg))]
     texts = [v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
     return [text for text in texts if _OP_NAME.match(text)]
 
 
 def _has_function(module: Module, call: ast.Call) -> bool:
-    parent = module.parents.get(call)
-    if isinstance(parent, _FUNCTIONS) and call in parent.decorator_list:
-        return True
-    if isinstance(parent, ast.Call) and parent.func is call:
+    if applies_to_function(module, call):
         return True
     values = [*call.args, *(k.value for k in call.keywords)]
     return any(isinstance(v, ast.Name | ast.Attribute | ast.Lambda) for v in values)
-
-
-def _has_namespace(call: ast.Call) -> bool:
-    return any(
-        isinstance(n, ast.Constant) and isinstance(n.value, str) and "::" in n.value
-        for n in walk(call)
-    )
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"'
 
 
 def _count(number: int) -> str:
