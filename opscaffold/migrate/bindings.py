@@ -151,6 +151,9 @@ class Bindings:
         else:
             local = asname = f"{alias.asname}{self.ending}"
         taken = self.project.bindings_in_scope(binding.module, binding.statement)
+        if any((a.name, a.asname) == (name, asname) for a in binding.statement.names):
+            # In prose, which is rewritten ahead of code: the rest of it is planned once more.
+            return local
         if local in taken:
             raise RefusalError(
                 binding.statement,
@@ -188,7 +191,8 @@ class Bindings:
     def _refuse_shadowed(
         self, module: Module, node: ast.Name, new: str, via: tuple[ImportBinding, ...]
     ) -> None:
-        del via
+        if any((a.asname or a.name) == new for step in via[:1] for a in step.statement.names):
+            return
         if new in self.project.bindings_in_scope(module, node):
             raise RefusalError(
                 node,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.migrate.bindings import Bindings
 from opscaffold.migrate.calls import Signature, buffer_argument
 from opscaffold.migrate.documents import Snippet
+from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.plan import Context, OpPlan
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.sites import Sites
@@ -52,6 +54,8 @@ class Callers:
         for found in self.project.references(self.op):
             reference = self.settled(found)
             edited = len(sites.edited)
+            snippet = self.snippets.get(reference.module.path)
+            before = {} if snippet is None else _copied(bindings.edits)
             try:
                 sites.plan(reference)
                 if len(sites.edited) > edited and id(reference.node) in own:
@@ -59,10 +63,11 @@ class Callers:
                         reference.node, "the op calls itself with the buffer", "split it by hand"
                     )
             except RefusalError as refusal:
-                snippet = self.snippets.get(reference.module.path)
                 if snippet is None:
                     self.reasons.append(refusal)
                 else:
+                    # An example that is left as it is needs no import either.
+                    bindings.edits = before
                     line = getattr(refusal.node, "lineno", 1)
                     plan.notes.append(self.mention(snippet, line, refusal.reason))
             if reference.use is Use.STRING and reference.module.path not in self.snippets:
@@ -213,6 +218,14 @@ class Callers:
             self.op.qualname,
             f"see whether `{self.op.qualname}_out` is meant as well",
         )
+
+
+def _copied(edits: Mapping[Path, FileEdits]) -> dict[Path, FileEdits]:
+    """Edits that stay what they are when more is planned."""
+    result: dict[Path, FileEdits] = {}
+    for path, planned in edits.items():
+        result.setdefault(path, FileEdits()).update(planned)
+    return result
 
 
 def _imports(expr: ast.expr) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import textwrap
+from pathlib import Path
 
-from migrating import HEADER, migrate_files
+import pytest
+from migrating import HEADER, apply, migrate_files, run, write
 
 from opscaffold.findings.model import Severity
 from opscaffold.migrate.engine import Migration
@@ -236,3 +238,31 @@ def test_strings_that_name_the_op_are_noted_and_stay() -> None:
     (note,) = migration.notes
     assert (note.code, note.severity) == ("OPS190", Severity.INFO)
     assert (note.position.path.name, note.position.line) == ("names.py", 1)
+
+
+UNKNOWN = """\
+Doubling.
+
+```python
+from ops import double
+import torch
+
+for b in [None, torch.empty(1)]:
+    print(double(torch.zeros(1), b))
+{more}```
+"""
+
+
+@pytest.mark.parametrize("more", ["", "double(torch.ones(2), out=torch.empty(2))\n"])
+def test_an_example_that_is_left_gets_no_import_and_the_true_reason(
+    tmp_path: Path, more: str
+) -> None:
+    write(tmp_path, {"ops.py": op(), "README.md": UNKNOWN.format(more=more)})
+    migration = run(tmp_path)
+    apply(migration)
+    text = (tmp_path / "README.md").read_text()
+    assert "print(double(torch.zeros(1), b))" in text
+    assert ("import double, double_out" in text) is bool(more)
+    notes = [note.message for note in migration.notes if note.position.path.name == "README.md"]
+    assert notes
+    assert all("whether `b` is None is not known" in note for note in notes)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from tests.migrate.migrating import apply, run, write
+from migrating import apply, run, write
 
 HEAD = """\
 import torch
