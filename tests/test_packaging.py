@@ -66,7 +66,8 @@ def test_the_wheel_holds_nothing_else(wheel: zipfile.ZipFile) -> None:
 
 def test_the_wheel_has_the_command_and_the_licence(wheel: zipfile.ZipFile) -> None:
     info = f"opscaffold-{__version__}.dist-info"
-    assert "opscaffold = opscaffold.__main__:main" in wheel.read(f"{info}/entry_points.txt").decode()
+    entry_points = wheel.read(f"{info}/entry_points.txt").decode()
+    assert "opscaffold = opscaffold.__main__:main" in entry_points
     assert "Apache License" in wheel.read(f"{info}/licenses/LICENSE").decode()
 
 
