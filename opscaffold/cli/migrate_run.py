@@ -12,7 +12,7 @@ from opscaffold.cli.migrate_progress import Progress
 from opscaffold.cli.migrate_summary import remains, summarise
 from opscaffold.cli.migrate_write import mend, refuse_dirty, write
 from opscaffold.config.load import load_config
-from opscaffold.contract.releases import parse_version
+from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
 from opscaffold.errors import UserError
 from opscaffold.fs.atomic import shown, write_atomically
 from opscaffold.fs.journal import Unit
@@ -77,6 +77,9 @@ class Run:
             target = target if target_torch is None else parse_version(target_torch)
         except ValueError as error:
             raise UserError(f"--target-torch: {error}") from None
+        if target < FIRST_WITH_CUSTOM_OP:
+            said, first = (".".join(map(str, v)) for v in (target, FIRST_WITH_CUSTOM_OP))
+            raise UserError(f"--target-torch: {said} has no custom_op, which came with {first}")
         self.chosen = Options(
             unsafe=unsafe,
             target=target,

@@ -17,11 +17,11 @@ from opscaffold.migrate.plan import Context, OpPlan
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.sites import Sites
 from opscaffold.rules.base import position
+from opscaffold.rules.notices import MENTION
 from opscaffold.source.files import read_bytes
 from opscaffold.source.model import Module, Op, Reference, Use
 
-MENTION_CODE = "OPS190"
-MENTION_NAME = "mention"
+MENTION_CODE, MENTION_NAME = MENTION.code, MENTION.name
 
 
 class Callers:

@@ -16,9 +16,10 @@ from opscaffold.migrate.edits import FileEdits, Template
 from opscaffold.migrate.plan import Context, OpPlan
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.split_names import Namer
+from opscaffold.rules.notices import OLD_NAME
 from opscaffold.source.model import Form, Op, Reference, Use
 
-CODE, NAME = "OPS191", "old-name"
+CODE, NAME = OLD_NAME.code, OLD_NAME.name
 
 
 def keep_callable(plans: Sequence[OpPlan]) -> Iterator[Finding]:

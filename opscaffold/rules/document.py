@@ -10,6 +10,7 @@ from opscaffold.contract.decision import Outcome
 from opscaffold.contract.model import Kind
 from opscaffold.errors import UserError
 from opscaffold.findings.model import Severity
+from opscaffold.rules.notices import MIGRATION_NOTES
 from opscaffold.rules.selection import Reported, UnknownSelectorError, everything, find
 
 _REPAIRS = {
@@ -36,7 +37,7 @@ def lookup(word: str) -> Reported | Kind | tuple[Reported, ...]:
     Raises UserError, whose text names what is near.
     """
     lowered = word.strip().lower()
-    for reported in everything():
+    for reported in (*everything(), *MIGRATION_NOTES):
         if lowered in (reported.code.lower(), reported.name):
             return reported
     for kind in Kind:

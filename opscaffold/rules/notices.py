@@ -114,6 +114,31 @@ def double(x: Tensor) -> Tensor:  # opscaffold ignores plain functions
 
 NOTICES = (UNREADABLE, UNUSED_IGNORE, BARE_IGNORE)
 
+MENTION = Notice(
+    "OPS190",
+    "mention",
+    Severity.INFO,
+    "`opscaffold migrate` split an op, and here is what it may concern but did not change.",
+    "An example in prose, a string, a test or an attribute names the op, and whether the call "
+    "passes the buffer cannot be told; or what is attached to the op stays with one half. The "
+    "program is rewritten without it. Only `migrate` reports this, of ops that it changes.",
+    "look at the place, and call the out= op there where a buffer is meant",
+)
+
+OLD_NAME = Notice(
+    "OPS191",
+    "old-name",
+    Severity.INFO,
+    "A split op is to be kept callable under its old name.",
+    "Callers outside the project may still pass the buffer to the old name. With `--compat`, "
+    "`opscaffold migrate` keeps a plain function there that calls one half or the other; where "
+    "it cannot, it says so by this code. Only `migrate` reports this.",
+    "run without --compat, or write that function by hand",
+)
+
+# What ``migrate`` says beside the rules: there is nothing to select or to ignore.
+MIGRATION_NOTES = (MENTION, OLD_NAME)
+
 
 def unreadable(problem: Problem) -> Finding:
     """Report a file that could not be read."""

@@ -8,6 +8,7 @@ import pytest
 
 from opscaffold.cli.app import main
 from opscaffold.rules.document import page
+from opscaffold.rules.notices import MIGRATION_NOTES, Notice
 from opscaffold.rules.selection import everything
 
 CODES = [rule.code for rule in everything()]
@@ -90,6 +91,14 @@ def test_the_start_of_codes_lists_their_rules(
 def test_what_to_do_is_whole_sentences(capsys: pytest.CaptureFixture[str], code: str) -> None:
     (said,) = re.findall(r"\*\*What to do\.\*\* (.*)", explain(capsys, code))
     assert re.search(r"[.!] (It has to|`opscaffold migrate`)[^.]*\.$", said)
+
+
+@pytest.mark.parametrize("note", MIGRATION_NOTES, ids=lambda note: note.code)
+def test_a_note_of_migrate_is_explained(capsys: pytest.CaptureFixture[str], note: Notice) -> None:
+    out = explain(capsys, note.code)
+    assert out == explain(capsys, note.name)
+    assert out.startswith(f"# {note.code} {note.name}\n\n{note.summary}\n")
+    assert "Only `migrate` reports this" in out
 
 
 def test_the_page_takes_no_rule(capsys: pytest.CaptureFixture[str]) -> None:

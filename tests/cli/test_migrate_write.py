@@ -307,6 +307,7 @@ def test_the_line_about_caches_is_said_once_and_only_after_writing(
         (["--force"], "--force goes with --tests"),
         (["--deprecate"], "--deprecate goes with --compat"),
         (["--target-torch", "new"], "--target-torch: 'new' is no torch version"),
+        (["--target-torch", "2.3"], "--target-torch: 2.3 has no custom_op, which came with 2.4"),
         (["--out-naming", "other"], "other"),
         (["--root", "ops.py"], "is no directory"),
         (["--only", "demo::doubel"], "did you mean demo::double?"),
