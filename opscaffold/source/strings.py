@@ -151,6 +151,14 @@ class Strings(Operands):
                 case ast.Call(func=ast.Name(id="len"), args=[measured], keywords=[]):
                     text = self.text(Operand(module, measured, frame), depth + 1).value
                     return None if text is None else len(text)
+                case ast.Call(
+                    func=ast.Attribute(value=searched, attr="index" | "find"),
+                    args=[mark],
+                    keywords=[],
+                ):
+                    text = self.text(Operand(module, searched, frame), depth + 1).value
+                    by = self.text(Operand(module, mark, frame), depth + 1).value
+                    return None if text is None or not by or by not in text else text.index(by)
             return _number(expression)
 
         if isinstance(index, ast.Slice):

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from source_reading import op_named
 
 from opscaffold.source.model import Form, Role
+from opscaffold.source.project import load_project
 
 HEAD = "import torch\nfrom torch import Tensor, library as lib\n"
 
@@ -487,3 +490,45 @@ def test_a_registry_object_is_a_helper_too(read):
     assert (one.form, one.function.name, one.mutates) == (Form.HELPER, "one", ("x",))
     late = op_named(project, "ns::late").definition
     assert (late.form, late.conditional) == (Form.LIBRARY, True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        'schema.split("(")[0]',
+        'schema.split("(", 1)[0]',
+        'schema.partition("(")[0]',
+        'schema[: schema.index("(")]',
+        'schema[: schema.find("(")].strip()',
+        "LIB.define(schema)",
+    ],
+)
+def test_a_kernel_is_tied_to_the_op_that_its_decorator_cuts_out_of_the_schema(
+    tmp_path: Path, name: str
+) -> None:
+    define = "" if name.startswith("LIB") else "    LIB.define(schema)\n"
+    (tmp_path / "ops.py").write_text(
+        "import torch\nLIB = torch.library.Library('d', 'FRAGMENT')\n"
+        f"def define(schema):\n{define}    name = {name}\n"
+        "    def on(fn):\n        LIB.impl(name, fn, 'CPU')\n        return fn\n    return on\n"
+        "@define('f(Tensor x) -> Tensor')\ndef f(x): ...\n"
+        "@define('g(Tensor x) -> Tensor')\ndef g(x): ...\n",
+        "utf-8",
+    )
+    project = load_project([tmp_path], tmp_path)
+    assert project.stray == []
+    kernels = {
+        op.qualname: [getattr(r.function, "name", "") for r in op.attached] for op in project.ops
+    }
+    assert kernels == {"d::f": ["f"], "d::g": ["g"]}
+
+
+@pytest.mark.parametrize("empty", ["{}", "[]", "()", "set()", "tuple()", "dict()", "NONE"])
+def test_whatever_is_empty_says_that_nothing_is_mutated(tmp_path: Path, empty: str) -> None:
+    (tmp_path / "ops.py").write_text(
+        "import torch\nNONE = ()\n"
+        f"@torch.library.triton_op('d::f', mutates_args={empty})\ndef f(x): ...\n",
+        "utf-8",
+    )
+    (op,) = load_project([tmp_path], tmp_path).ops
+    assert op.definition.mutates == ()
