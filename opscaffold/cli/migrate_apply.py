@@ -28,10 +28,10 @@ def apply(
 
     plan = load_plan(plan_path)
     root = (root if root is not None else find_root([Path()])).resolve()
-    mend(root, writing=True)
+    earlier = mend(root, writing=True)
     parts = planned_units(plan, root, shown(plan_path))
     if parts:
-        refuse_dirty(root, allow_dirty=allow_dirty, ours=[plan_path])
+        refuse_dirty(root, allow_dirty=allow_dirty, ours=[plan_path], earlier=earlier)
         write(root, parts, backup=backup, progress=Progress(quiet=quiet))
     if not quiet:
         for step in plan.steps:

@@ -60,6 +60,7 @@ class Run:
         self.plan_path: Path | None = None
         self.report_path: Path | None = None
         self.tests_path: Path | None = None
+        self.earlier: tuple[Path, ...] = ()
         self.force = self.backup = self.allow_dirty = self.quiet = False
 
     def options(
@@ -96,7 +97,7 @@ class Run:
     def run(self) -> int:
         """Do it, and return the exit code."""
         accept = self._accept()
-        mend(self.root, writing=self.writes)
+        self.earlier = mend(self.root, writing=self.writes)
         if self.interactive and self.writes:
             # Before anybody has answered a question in vain.
             self._refuse_dirty()
@@ -127,7 +128,7 @@ class Run:
 
     def _refuse_dirty(self) -> None:
         made = [path for path in (self.plan_path, self.report_path) if path is not None]
-        refuse_dirty(self.root, allow_dirty=self.allow_dirty, ours=made)
+        refuse_dirty(self.root, allow_dirty=self.allow_dirty, ours=made, earlier=self.earlier)
 
     def _write(self, result: Migration, tests: Files) -> None:
         parts = [Unit(part.name, dict(part.changes)) for part in units(result.steps)]

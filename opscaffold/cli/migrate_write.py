@@ -22,8 +22,10 @@ CACHES = (
 )
 
 
-def mend(root: Path, *, writing: bool) -> None:
+def mend(root: Path, *, writing: bool) -> tuple[Path, ...]:
     """Finish or drop what a killed run left, and say so; where nothing is to be written, only say.
+
+    Returns the files that the killed run changed, if it was finished.
 
     Raises UserError where another run is at work, or what was left cannot be mended.
     """
@@ -34,16 +36,27 @@ def mend(root: Path, *, writing: bool) -> None:
         recovery = recover(root)
         for line in recovery.lines() if recovery is not None else ():
             typer.echo(line, err=True)
-    elif find_state(root).journal.exists():
+        return () if recovery is None else recovery.files
+    if find_state(root).journal.exists():
         typer.echo(
             "a run was killed while it wrote, or is at work: the next one with --write finishes "
             "what was begun",
             err=True,
         )
+    return ()
 
 
-def refuse_dirty(root: Path, *, allow_dirty: bool, ours: Sequence[Path] = ()) -> None:
-    """Raise UserError where git has uncommitted changes, but for files that this run makes."""
+def refuse_dirty(
+    root: Path,
+    *,
+    allow_dirty: bool,
+    ours: Sequence[Path] = (),
+    earlier: Sequence[Path] = (),
+) -> None:
+    """Raise UserError where git has uncommitted changes, but for files that this run makes.
+
+    ``earlier`` are files that an earlier run wrote before it was killed: they are said to be.
+    """
     from opscaffold.errors import UserError
     from opscaffold.fs.atomic import shown
     from opscaffold.fs.git import dirty_files
@@ -56,8 +69,16 @@ def refuse_dirty(root: Path, *, allow_dirty: bool, ours: Sequence[Path] = ()) ->
         return
     first, more = shown(dirty[0]), len(dirty) - 1
     others = f" and {more} other file{'' if more == 1 else 's'} have" if more else " has"
+    left = {path.resolve() for path in earlier}
+    theirs = [shown(path) for path in dirty if path.resolve() in left]
+    if not theirs:
+        raise UserError(
+            f"{first}{others} uncommitted changes: commit or stash them, or pass --allow-dirty"
+        )
+    which = "all" if len(theirs) == len(dirty) else ", ".join(theirs)
     raise UserError(
-        f"{first}{others} uncommitted changes: commit or stash them, or pass --allow-dirty"
+        f"{first}{others} uncommitted changes, {which} from the run that was killed: commit "
+        "them, or pass --allow-dirty to go on from there"
     )
 
 

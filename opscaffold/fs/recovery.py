@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.fs.atomic import as_write_error, commit, discard, shown, stage
@@ -21,13 +21,15 @@ class Recovery:
 
     ``written`` had been written whole, ``finished`` was half written and is whole now, ``dropped``
     had changed nothing. ``left`` are files of the unit at hand that somebody changed since: they
-    were not touched, and their unit may be half done in them.
+    were not touched, and their unit may be half done in them. ``files`` are those of the written
+    and the finished units.
     """
 
     written: tuple[str, ...]
     finished: str | None
     dropped: tuple[str, ...]
     left: tuple[Path, ...] = ()
+    files: tuple[Path, ...] = field(default=(), compare=False)
 
     def lines(self) -> list[str]:
         """Say it in words, a statement a line."""
@@ -81,17 +83,19 @@ def _mend(story: Story) -> Recovery:
     now = [_digest(entry.target) for entry in entries]
     reached = [digest == entry.new for digest, entry in zip(now, entries, strict=True)]
     before, behind = tuple(names[:at]), tuple(names[at + 1 :])
-    if all(reached):
-        return Recovery((*before, names[at]), None, behind)
+    files = {entry.target: None for _, done in story.units[:at] for entry in done}
     if not any(reached):
-        return Recovery(before, None, (names[at], *behind))
+        return Recovery(before, None, (names[at], *behind), files=tuple(files))
+    files |= {entry.target: None for entry in entries}
+    if all(reached):
+        return Recovery((*before, names[at]), None, behind, files=tuple(files))
     left = []
     for number, (entry, digest) in enumerate(zip(entries, now, strict=True)):
         if digest == entry.old:
             _finish(entry, temporary_of(story.run, at, number))
         elif digest != entry.new:
             left.append(entry.target)
-    return Recovery(before, names[at], behind, tuple(left))
+    return Recovery(before, names[at], behind, tuple(left), tuple(files))
 
 
 def _finish(entry: Entry, temporary: str) -> None:

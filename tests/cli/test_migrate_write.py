@@ -14,7 +14,9 @@ import pytest
 from migrate_runs import CALLER, OPS, Run, commit, contents, git, write
 
 from opscaffold.cli import migrate_run
+from opscaffold.cli.migrate_write import refuse_dirty
 from opscaffold.contract.model import OpContract
+from opscaffold.errors import UserError
 from opscaffold.fs import journal
 from opscaffold.fs.atomic import StaleFileError
 from opscaffold.fs.journal import Unit, write_units
@@ -163,6 +165,23 @@ def test_recovery_alone_leaves_each_op_whole(
     run = Run(capsysbinary, "--write", "--only", "demo::double")
     assert "finished now: demo::double" in run.err
     assert is_whole(files_of(tree), "double", "ops.py", "caller.py")
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_what_an_earlier_run_wrote_is_told_from_other_changes(
+    tree: Path, capsysbinary: pytest.CaptureFixture[bytes], other: bool
+) -> None:
+    write(tree, ops=OPS, caller=CALLER)
+    commit(tree)
+    whole = Run(capsysbinary, "--write")
+    assert whole.code == 0
+    if other:
+        write(tree, notes="import torch\n")
+    made = [tree / "ops.py", tree / "caller.py"]
+    with pytest.raises(UserError, match="commit them, or pass --allow-dirty") as raised:
+        refuse_dirty(tree, allow_dirty=False, earlier=made)
+    said = "caller.py, ops.py from the run" if other else "all from the run that was killed"
+    assert said in str(raised.value).replace(f"{tree}/", "")
 
 
 def test_ctrl_c_while_writing_leaves_nothing_half_written(
