@@ -41,7 +41,7 @@ demo: $(VENV)/ready ## Generate a package, run its tests; migrate the example pr
 	@$(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/ready ## Run the tests
-	@$(TEST_ENV) $(RUN) pytest -q -n $(JOBS) -m "not matrix"
+	@$(TEST_ENV) $(RUN) pytest -q -n $(JOBS) --dist loadfile -m "not matrix"
 
 lint: $(VENV)/ready ## Lint, check formatting and types
 	@$(RUN) ruff check .
