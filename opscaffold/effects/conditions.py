@@ -10,6 +10,8 @@ from opscaffold.effects.recorder import Recorder
 from opscaffold.effects.trace import Effect
 from opscaffold.effects.values import UNSEEN, Env, Value, fresh, join
 
+_TENSOR = frozenset({"Tensor", "torch.Tensor"})
+
 
 def is_none(expr: ast.expr) -> bool:
     """Whether this is the literal ``None``."""
@@ -134,6 +136,9 @@ class Conditions(Recorder):
                 return terms.settled(self.tested)
             case ast.Call(func=ast.Name(id="isinstance"), args=[subject, kind]):
                 owner = self.value(subject, env)
+                if _is_tensor_or_none(owner, kind):
+                    self.tested = terms.of_nullness(owner, positive=False)
+                    return None if owner.null is None else not owner.null
                 asked = f"isinstance({owner.term}, {ast.unparse(kind)})"
                 self.tested = None if owner.term is None else asked
                 return False if owner.null is True else None
@@ -218,14 +223,27 @@ class Conditions(Recorder):
                     by_name = isinstance(op, ast.Is | ast.IsNot)
                     if by_name is isinstance(left, ast.Name):
                         _tell_apart(left, right, scope)
-            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name() as name, _]):
-                if outcome:
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name() as name, kind]):
+                if _is_tensor_or_none(self.lookup(name, scope), kind):
+                    scope.names[name.id] = self.lookup(name, scope).with_null(not outcome)
+                elif outcome:
                     scope.names[name.id] = self.lookup(name, scope).with_null(False)
             case ast.Name() | ast.NamedExpr():
                 name = test if isinstance(test, ast.Name) else test.target
                 if outcome:
                     scope.names[name.id] = self.lookup(name, scope).with_null(False)
         return scope
+
+
+def _is_tensor_or_none(value: Value, kind: ast.expr) -> bool:
+    """Whether ``isinstance(value, Tensor)`` asks no more than whether a tensor is there."""
+    return (
+        ast.unparse(kind) in _TENSOR
+        and value.items is None
+        and not value.container
+        and bool(value.refs)
+        and all(r.exact and not r.several and not r.array and r != UNSEEN for r in value.refs)
+    )
 
 
 def _is_nullness(expr: ast.expr) -> bool:

@@ -186,3 +186,28 @@ def test_a_sibling_function_may_rebind_what_a_closure_passes() -> None:
     )
     files, _ = migrate_files({"ops.py": text})
     assert b"return double(x) if o is None else double_out(x, out=o)" in files["ops.py"]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "    if not isinstance(out, Tensor):\n        out = torch.empty_like(x)\n",
+        (
+            "    if isinstance(out, torch.Tensor):\n        pass\n    else:\n"
+            "        out = torch.empty_like(x)\n"
+        ),
+        "    out = out if isinstance(out, Tensor) else torch.empty_like(x)\n",
+    ],
+)
+def test_whether_it_is_a_tensor_is_whether_it_is_given(choice: str) -> None:
+    written = OP.replace("    if out is None:\n        out = torch.empty_like(x)\n", choice)
+    files, _ = migrate_files({"ops.py": written})
+    text = files["ops.py"].decode()
+    assert "isinstance" not in text
+    assert "def double_out(x: Tensor, *, out: Tensor) -> Tensor:" in text
+
+
+def test_whether_it_is_a_kind_of_tensor_is_another_question() -> None:
+    test = "if out is None or not isinstance(out, torch.nn.Parameter):"
+    files, _ = migrate_files({"ops.py": OP.replace("if out is None:", test)})
+    assert b"isinstance(out, torch.nn.Parameter)" in files["ops.py"]
