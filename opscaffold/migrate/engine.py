@@ -225,8 +225,7 @@ class _Run:
             left = [finding for finding in left if finding not in chosen]
             plan = plan_repair(context, op, chosen)
             if isinstance(plan, Refused):
-                unsafe = self.request.options.unsafe
-                self.left += refusals(op, chosen, plan, unsafe=unsafe)
+                self.left += refusals(op, chosen, plan)
                 continue
             self.chosen[id(plan)] = (op, chosen)
             if self._is_wanted(plan, context):

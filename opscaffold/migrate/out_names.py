@@ -17,6 +17,7 @@ from opscaffold.rules.contracts import signature_of
 
 FLAT = "_out"
 OVERLOAD = ".out"
+_FLAT_HINT = "run again with --only {op} --out-naming flat, which makes it `{name}`"
 
 
 def out_suffix(
@@ -36,7 +37,7 @@ def out_suffix(
         raise RefusalError(
             where,
             "its signature cannot be told, so whether an overload is safe cannot either",
-            "name the out= op flat: --out-naming flat",
+            _FLAT_HINT.format(op=facts.op.qualname, name=f"{facts.op.qualname}{FLAT}"),
         )
     functional = replace(
         old,
@@ -56,6 +57,6 @@ def out_suffix(
         raise RefusalError(
             where,
             f"`{facts.op.qualname}.out` would break under torch.compile: {reasons}",
-            "name the out= op flat: --out-naming flat",
+            _FLAT_HINT.format(op=facts.op.qualname, name=f"{facts.op.qualname}{FLAT}"),
         )
     return OVERLOAD, warned

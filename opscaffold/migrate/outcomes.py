@@ -35,13 +35,15 @@ class Left:
     remedy: str
 
 
-def refusals(op: Op, findings: Sequence[Finding], refused: Refused, *, unsafe: bool) -> list[Left]:
-    """One entry for each finding and reason, each where its reason stands.
-
-    ``unsafe`` says that repairs which callers could notice are allowed.
-    """
+def refusals(op: Op, findings: Sequence[Finding], refused: Refused) -> list[Left]:
+    """One entry for each finding and reason, each where its reason stands."""
     return [
-        Left(_state(finding, unsafe=unsafe), _told(finding, op, where, why, remedy), why, remedy)
+        Left(
+            State.UNSAFE if refused.held else State.REFUSED,
+            _told(finding, op, where, why, remedy),
+            why,
+            remedy,
+        )
         for finding in findings
         for where, why, remedy in _reasons(refused)
     ]
@@ -76,11 +78,6 @@ def withdrawal(finding: Finding, reason: str) -> Left:
         remedy,
     )
     return Left(State.WITHDRAWN, told, reason, remedy)
-
-
-def _state(finding: Finding, *, unsafe: bool) -> State:
-    needs_leave = finding.intent is not None and not finding.intent.safe
-    return State.UNSAFE if needs_leave and not unsafe else State.REFUSED
 
 
 def _reasons(refused: Refused) -> Iterator[tuple[Position, str, str]]:

@@ -84,10 +84,14 @@ class OpPlan:
 
 @dataclass(slots=True)
 class Refused:
-    """An op that stays as it is, and every reason for it."""
+    """An op that stays as it is, and every reason for it.
+
+    ``held`` says that the one reason is that nobody asked for an unsafe repair.
+    """
 
     op: Op
     reasons: list[RefusalError]
+    held: bool = False
 
     @property
     def module(self) -> Module:

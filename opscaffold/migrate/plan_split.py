@@ -11,7 +11,7 @@ import libcst as cst
 from opscaffold.contract.hazards import Hazard
 from opscaffold.effects.buffers import BufferUse, use_of_buffer
 from opscaffold.findings.intents import KeepCallable, SplitMaybeOut
-from opscaffold.findings.model import Finding, Severity
+from opscaffold.findings.model import Finding
 from opscaffold.migrate.aliased import tensors_by_alias
 from opscaffold.migrate.attached import FakeEditor
 from opscaffold.migrate.attached_plan import Attachments
@@ -35,11 +35,11 @@ from opscaffold.migrate.split import Cut, Half, Halves, split
 from opscaffold.migrate.split_fakes import attaching, derived_fake
 from opscaffold.migrate.split_names import Namer, SplitNames
 from opscaffold.migrate.syntax import Syntax, code_of
-from opscaffold.rules import unsafe_out_overload
-from opscaffold.rules.base import OpFacts
+from opscaffold.rules.base import OpFacts, position
 from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.kernels import Kernel, kernels_of
 from opscaffold.rules.names import ProjectNames
+from opscaffold.rules.notices import MENTION
 from opscaffold.rules.outputs import obstacle_to_split
 from opscaffold.source.model import Module, Op, Role, Use
 
@@ -154,13 +154,12 @@ class SplitPlanner:
 
     def hazard(self, form: DefinitionForm, new: str, hazard: Hazard) -> Finding:
         """What no signature can exclude of an overload."""
-        return unsafe_out_overload.RULE.finding(
-            self.module,
-            form.main,
-            f"`{new}` is put in the place of `{self.op.qualname}` by Inductor: {hazard.reason}",
+        return MENTION.finding(
+            position(self.module, form.main),
+            f"`{new}` is an overload, as was asked for, and torch.compile may call it in the place "
+            f"of `{self.op.qualname}`; one thing cannot be excluded here: {hazard.reason}",
             op=new,
-            remedy="name the out= op flat (--out-naming flat) where that matters",
-            severity=Severity.INFO,
+            remedy="where that matters, run again from the old code with --out-naming flat",
         )
 
     def split_kernel(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from opscaffold.findings.intents import (
     AddTag,
@@ -75,8 +76,17 @@ def plan_repair(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan
     """Plan the repair of findings whose intents are of one kind, all about ``op``."""
     unsafe = [f.intent for f in findings if f.intent is not None and not f.intent.safe]
     if unsafe and not context.options.unsafe:
+        # Nobody is told to ask for what would be refused all the same.
+        asked = replace(
+            context,
+            options=replace(context.options, unsafe=True),
+            reserved={path: set(names) for path, names in context.reserved.items()},
+        )
+        plan = plan_repair(asked, op, findings)
+        if isinstance(plan, Refused):
+            return plan
         reason = RefusalError(None, unsafe[0].why, "pass --unsafe if that is what you want")
-        return Refused(op, [reason])
+        return Refused(op, [reason], held=True)
     planner = PLANNERS[type(findings[0].intent)]  # type: ignore[index]
     try:
         plan = planner(context, op, findings)

@@ -120,6 +120,18 @@ def test_an_overload_that_would_break_is_refused(tmp_path: Path) -> None:
     migration = run(tmp_path, out_naming="overload")
     assert migration.changes == {}
     assert any("left at its default" in reason for reason in reasons(migration))
+    assert [left.remedy for left in migration.left] == [
+        "run again with --only demo::double --out-naming flat, which makes it `demo::double_out`"
+    ]
+
+
+def test_what_cannot_be_excluded_of_an_overload_is_a_note_and_no_breach(tmp_path: Path) -> None:
+    write(tmp_path, {"ops.py": SOURCE.partition("def _shift")[0]})
+    migration = run(tmp_path, out_naming="overload")
+    notes = [note for note in migration.notes if note.op == "kept::scale.out"]
+    assert notes
+    assert {note.code for note in notes} == {"OPS190"}
+    assert all("is an overload, as was asked for" in note.message for note in notes)
 
 
 def test_a_release_without_tags_gets_a_mutable_half(tmp_path: Path) -> None:

@@ -17,9 +17,11 @@ from repair_programs import CLONES, FAKES, LEFT, MUTATIONS, Program
 
 from opscaffold.findings.model import Severity
 from opscaffold.migrate.engine import Migration, Request, migrate
+from opscaffold.migrate.outcomes import State
 from opscaffold.migrate.plan import Options
 
 CASES = Path(__file__).resolve().parent.parent / "cases"
+ASK = "pass --unsafe if that is what you want"
 RUNNER = Path(__file__).with_name("run_repaired.py")
 
 
@@ -120,6 +122,37 @@ def test_what_cannot_be_repaired_stays_with_a_reason(name: str, tmp_path: Path) 
         return
     assert any(reason in found for found in reasons(migration)), reasons(migration)
     assert all(finding.remedy for finding in migration.findings)
+
+
+CACHED_LIST = """\
+import torch
+from torch import Tensor
+
+_kept = {}
+
+
+@torch.library.custom_op("demo::f", mutates_args=())
+def f(x: Tensor) -> Tensor:
+    if "f" not in _kept:
+        _kept["f"] = torch.empty_like(x)
+    return %s
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "held"), [('_kept["f"]', False), ('_kept["f"].view(x.shape)', True)]
+)
+def test_nobody_is_told_to_ask_for_what_would_be_refused(
+    tmp_path: Path, returned: str, held: bool
+) -> None:
+    path = tmp_path.resolve() / "ops.py"
+    path.write_text(CACHED_LIST % returned, "utf-8")
+    (left,) = migrate([path], root=path.parent).left
+    assert left.finding.code == "OPS205"
+    assert (left.state is State.UNSAFE) is held
+    assert (left.remedy == ASK) is held
+    asked = migrate([path], Request(options=Options(unsafe=True)), root=path.parent)
+    assert bool(asked.changes) is held
 
 
 def test_a_kernel_that_another_module_calls_stays(tmp_path: Path) -> None:
