@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,47 +65,6 @@ def write_atomically(path: Path, data: bytes) -> None:
         commit(staged)
     finally:
         discard(staged)
-
-
-def write_all(changes: Mapping[Path, tuple[bytes | None, bytes]]) -> None:
-    """Write several files, all or none. Each path maps to its (old, new) bytes.
-
-    ``None`` as old bytes stands for a file that does not exist yet. Every new content is first
-    written beside its file; then every file is compared with its old bytes; only then is the
-    first one replaced. Should replacing one fail, those already replaced are put back.
-    Raises StaleFileError if a file is not as it was read, WriteError for everything else; its
-    text names the files that could not be put back, should there be any.
-    """
-    staged: list[Staged] = []
-    try:
-        for path, (old, new) in changes.items():
-            staged.append(stage(path, new, old))
-        _refuse_shared_targets(staged)
-        try:
-            for item in staged:
-                require_unchanged(item.path, item.old)
-        except StaleFileError as error:
-            raise StaleFileError(error.path, f"{error.reason}; nothing was written") from error
-        _commit_all(staged)
-    finally:
-        for item in staged:
-            discard(item)
-
-
-def _commit_all(staged: list[Staged]) -> None:
-    done: list[Staged] = []
-    try:
-        for item in staged:
-            done.append(item)
-            commit(item)
-    except BaseException as error:
-        # A signal may fall between the replacing and our noticing: look rather than assume.
-        lost = [item.path for item in done if not put_back(item)]
-        if lost:
-            names = ", ".join(str(path) for path in lost)
-            reason = f"{error}; already changed and not put back: {names}"
-            raise WriteError(done[-1].path, reason) from error
-        raise
 
 
 def put_back(item: Staged) -> bool:
@@ -242,14 +201,6 @@ def discard(item: Staged) -> None:
     """Remove the temporary file, if it is still there."""
     with contextlib.suppress(OSError):
         item.temporary.unlink(missing_ok=True)
-
-
-def _refuse_shared_targets(staged: list[Staged]) -> None:
-    seen: dict[Path, Path] = {}
-    for item in staged:
-        other = seen.setdefault(item.target, item.path)
-        if other != item.path:
-            raise WriteError(item.path, f"it is the same file as {other}")
 
 
 def require_unchanged(path: Path, old: bytes | None) -> None:

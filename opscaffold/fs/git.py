@@ -66,15 +66,6 @@ def dirty_files(root: Path, paths: Sequence[Path] = ()) -> list[Path]:
     return sorted({top / os.fsdecode(name) for name in found})
 
 
-def is_dirty(root: Path) -> bool:
-    """Tell whether the working tree that holds ``root`` differs from its last commit.
-
-    Untracked files count, ignored ones do not. False without git or repository.
-    Raises GitError.
-    """
-    return bool(dirty_files(root))
-
-
 @dataclass(frozen=True, slots=True)
 class Changed:
     """What of a file is not as a revision has it. Lines count from 1 and are those of today.

@@ -9,7 +9,7 @@ import pytest
 
 from opscaffold.errors import UserError
 from opscaffold.fs import atomic
-from opscaffold.fs.atomic import StaleFileError, WriteError, write_all, write_atomically
+from opscaffold.fs.atomic import WriteError, write_atomically
 
 
 def leftovers(root: Path) -> list[Path]:
@@ -130,108 +130,4 @@ def test_an_interrupt_while_writing_leaves_no_trace(
     with pytest.raises(KeyboardInterrupt):
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
-    assert leftovers(tmp_path) == []
-
-
-def three(root: Path) -> dict[Path, tuple[bytes | None, bytes]]:
-    changes: dict[Path, tuple[bytes | None, bytes]] = {}
-    for name in ("a", "b", "c"):
-        (root / name).write_bytes(b"old " + name.encode())
-        changes[root / name] = (b"old " + name.encode(), b"new " + name.encode())
-    return changes
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(root.iterdir()) if path.is_file()}
-
-
-def test_all_files_are_written_and_new_ones_made(tmp_path: Path) -> None:
-    changes = three(tmp_path)
-    changes[tmp_path / "d"] = (None, b"made")
-    write_all(changes)
-    assert contents(tmp_path) == {"a": b"new a", "b": b"new b", "c": b"new c", "d": b"made"}
-
-
-def test_one_changed_file_stops_all(tmp_path: Path) -> None:
-    changes = three(tmp_path)
-    (tmp_path / "c").write_bytes(b"edited meanwhile")
-    with pytest.raises(StaleFileError, match="changed since it was read") as caught:
-        write_all(changes)
-    assert caught.value.path == tmp_path / "c"
-    assert contents(tmp_path) == {"a": b"old a", "b": b"old b", "c": b"edited meanwhile"}
-
-
-def test_one_vanished_file_stops_all(tmp_path: Path) -> None:
-    changes = three(tmp_path)
-    (tmp_path / "b").unlink()
-    with pytest.raises(StaleFileError, match="vanished"):
-        write_all(changes)
-    assert contents(tmp_path) == {"a": b"old a", "c": b"old c"}
-
-
-def test_a_file_to_be_made_that_exists_stops_all(tmp_path: Path) -> None:
-    changes = three(tmp_path)
-    (tmp_path / "d").write_bytes(b"mine")
-    changes[tmp_path / "d"] = (None, b"made")
-    with pytest.raises(StaleFileError, match="exists already"):
-        write_all(changes)
-    assert contents(tmp_path)["a"] == b"old a"
-    assert contents(tmp_path)["d"] == b"mine"
-
-
-def test_two_names_of_one_file_are_refused(tmp_path: Path) -> None:
-    changes = three(tmp_path)
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "a")
-    changes[link] = (b"old a", b"other")
-    with pytest.raises(WriteError, match="the same file as"):
-        write_all(changes)
-    assert contents(tmp_path)["a"] == b"old a"
-
-
-@pytest.mark.parametrize("good", [0, 1, 2])
-@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()])
-def test_a_failure_midway_puts_back_what_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: int, error: BaseException
-) -> None:
-    changes = three(tmp_path)
-    del changes[tmp_path / "a"]
-    changes = {tmp_path / "0": (None, b"made"), **changes}
-    before = contents(tmp_path)
-    real = Path.replace
-    calls = 0
-
-    def replace(self: Path, target: Path) -> Path:
-        nonlocal calls
-        calls += 1
-        if calls == good + 1:
-            raise error
-        return real(self, target)
-
-    monkeypatch.setattr(Path, "replace", replace)
-    expected = WriteError if isinstance(error, OSError) else KeyboardInterrupt
-    with pytest.raises(expected):
-        write_all(changes)
-    assert contents(tmp_path) == before
-    assert leftovers(tmp_path) == []
-
-
-def test_what_cannot_be_put_back_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes = three(tmp_path)
-    Failing(Path.replace, 1, FULL).install(monkeypatch, Path, "replace")
-    with pytest.raises(WriteError, match=r"not put back: .*a$"):
-        write_all(changes)
-    assert contents(tmp_path) == {"a": b"new a", "b": b"old b", "c": b"old c"}
-    assert leftovers(tmp_path) == []
-
-
-def test_a_full_disk_is_met_before_the_first_file_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    changes = three(tmp_path)
-    Failing(os.fsync, 2, FULL).install(monkeypatch, os, "fsync")
-    with pytest.raises(WriteError, match="no space left") as caught:
-        write_all(changes)
-    assert caught.value.path == tmp_path / "c"
-    assert contents(tmp_path) == {"a": b"old a", "b": b"old b", "c": b"old c"}
     assert leftovers(tmp_path) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opscaffold.fs.git import GitError, dirty_files, is_dirty, toplevel
+from opscaffold.fs.git import GitError, dirty_files, toplevel
 
 
 def git(root: Path, *arguments: str) -> None:
@@ -29,7 +29,7 @@ def repository(tmp_path: Path) -> Path:
 
 def test_a_committed_tree_is_clean(repository: Path) -> None:
     assert dirty_files(repository) == []
-    assert not is_dirty(repository / "sub")
+    assert dirty_files(repository / "sub") == []
 
 
 def test_the_top_is_found_from_a_file_and_a_directory(repository: Path) -> None:
@@ -48,7 +48,6 @@ def test_changed_staged_renamed_and_new_files_count(repository: Path) -> None:
         repository / "sub" / "new.py",
         repository / "sub" / "two é.py",
     ]
-    assert is_dirty(repository)
 
 
 def test_paths_narrow_the_question(repository: Path) -> None:
@@ -76,14 +75,14 @@ def test_without_a_repository_nothing_is_dirty(tmp_path: Path) -> None:
     (tmp_path / "f.py").touch()
     assert toplevel(tmp_path) is None
     assert dirty_files(tmp_path, [tmp_path / "f.py"]) == []
-    assert not is_dirty(tmp_path)
+    assert dirty_files(tmp_path) == []
 
 
 def test_without_git_nothing_is_dirty(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (repository / "one.py").write_text("x = 2\n")
     monkeypatch.setenv("PATH", os.fspath(repository))
     assert toplevel(repository) is None
-    assert not is_dirty(repository)
+    assert dirty_files(repository) == []
 
 
 def test_a_hooks_environment_does_not_mislead(
