@@ -73,7 +73,10 @@ def mend_fakes(
                     text = _text(resolved(fake.function, part), own)
                     # What a fake always returns is what every way through the kernel returns.
                     fits = [text in texts for texts in known]
-                    if not any(fits) or (len(parts) == 1 and not all(fits)):
+                    whole_too = [
+                        f or _is_part_of(text, t) for f, t in zip(fits, known, strict=True)
+                    ]
+                    if not any(fits) or (len(parts) == 1 and not all(whole_too)):
                         reasons.append(_unknown(fake, part))
                     elif (use := _other_use(facts, fake)) is not None:
                         reasons.append(use)
@@ -104,6 +107,14 @@ def mend_layouts(
             key = context.syntaxes.of(fake.module).key(call)
             wanted = {"memory_format": f"{name}.contiguous_format"}
             plan.edits_for(fake.module).keywords[key] = wanted
+
+
+def _is_part_of(text: str, texts: set[str]) -> bool:
+    """Whether an expression slices a tensor that is returned as a whole, as at its full length."""
+    match ast.parse(text, mode="eval").body:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Slice()):
+            return name in texts
+    return False
 
 
 def _lent(ref: Ref) -> bool:

@@ -70,6 +70,12 @@ CLONES: dict[str, Program] = {
     "on one path": kernel(
         "if n == 0:\n    return x\nreturn x * n", NUMBERED, given=calls("0", "2")
     ),
+    "cut, or whole": kernel(
+        "if n >= x.shape[0]:\n    return x\nreturn x[:n]",
+        NUMBERED,
+        fake="def _(t, k):\n    return t[:k]",
+        given=calls("1", "9"),
+    ),
     "an arm": kernel("return x if n == 0 else x * 2", NUMBERED, given=calls("0", "2")),
     "nested arms": kernel(
         "return (x if n == 0 else x.t().contiguous() if n == 1 else x.view_as(x))",
