@@ -32,7 +32,7 @@ def check_hoistable(
     quiet = all(is_quiet(a) for a in written_order(call))
     for other in before:
         if not _keeps(project, module, other, call, hoisted, bound=bound, quiet=quiet):
-            text = ast.unparse(other)
+            text = _text(other)
             raise RefusalError(
                 call,
                 f"the op returns nothing now, and its call cannot be put first: `{text}` is "
@@ -40,6 +40,13 @@ def check_hoistable(
                 _REMEDY,
             )
     return node
+
+
+def _text(node: ast.AST) -> str:
+    """The source of an expression, also of a field of an f-string."""
+    if isinstance(node, ast.FormattedValue):
+        return f"{{{ast.unparse(node.value)}}}"
+    return ast.unparse(node)
 
 
 def _refusal(call: ast.Call, where: str) -> RefusalError:
