@@ -1,0 +1,1 @@
+"""Runs ops to prove what their contract says. The only package that imports torch."""
