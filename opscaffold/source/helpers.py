@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from opscaffold.source.classes import class_of_self
+from opscaffold.source.classes import class_of_self, constructor, instance_attributes, method
 from opscaffold.source.frames import Use, bind, of_instance, returned_values
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import walk
@@ -68,6 +68,9 @@ class Helpers:
         if owner is None:
             owner = self._of_waiting_op(site)
         if owner is None:
+            told = (site.function, site.operand, site.arguments.get("schema"))
+            owner = self._maker(site.module, [part for part in told if part is not None])
+        if owner is None:
             return False
         self.sites.setdefault(owner, []).append(site)
         self.modules[owner] = site.module
@@ -96,7 +99,7 @@ class Helpers:
         elif isinstance(parent, ast.Call) and parent.func is call:
             parts = parent.args
         waits = [a for part in parts for a in self._parameters(use.module, part)]
-        owner = self._innermost(use.module, waits)
+        owner = self._innermost(use.module, waits) or self._maker(use.module, parts)
         if owner is None:
             return False
         self.uses.setdefault(owner, []).append(use)
@@ -213,11 +216,26 @@ class Helpers:
                 if isinstance(target.node, _FUNCTIONS):
                     self._home[target.node] = target.module
                     return target.node, self._around(operand)
+                if isinstance(target.node, ast.ClassDef):
+                    made = constructor(target.node)
+                    if made is None:
+                        continue
+                    self._home[made] = target.module
+                    return made, frame
                 if isinstance(target.node, ast.Call):
                     return self._callee(Operand(target.module, target.node, frame), depth + 1)
             return None
         if not isinstance(node, ast.Call):
             return None
+        kind = self._class(module, node.func)
+        if kind is not None:
+            # What is called is an object, made right here.
+            called = method(kind[1], "__call__")
+            if called is None:
+                return None
+            self._home[called] = kind[0]
+            this = Operand(module, node, frame)
+            return called, of_instance(self.strings, this, Operand(*kind), frame)
         outer = self._callee(Operand(module, node.func, frame), depth + 1)
         if outer is None:
             return None
@@ -229,6 +247,14 @@ class Helpers:
         instance = self._instance(Operand(module, node.func, frame))
         home = self._home[function]
         return inner, bind(self.strings, home, function, use, frame, around, instance)
+
+    def _class(self, module: Module, node: ast.expr) -> tuple[Module, ast.ClassDef] | None:
+        """Return the class of the tree that an expression stands for, if it is one."""
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            for target in self.resolver.resolve(module, node).targets:
+                if target.module is not None and isinstance(target.node, ast.ClassDef):
+                    return target.module, target.node
+        return None
 
     def _instance(self, operand: Operand) -> Operand | None:
         """Return the call that made the object a method is read from, if it is in sight."""
@@ -283,6 +309,26 @@ class Helpers:
         if binding.how is How.VALUE and binding.value is not None:
             return self._parameters(module, binding.value, depth + 1)
         return []
+
+    def _maker(self, module: Module, parts: Iterable[ast.AST]) -> FunctionNode | None:
+        """Return the ``__init__`` that gives the object the attributes which parts are read from.
+
+        What a method registers of its object's own is told where the object is made.
+        """
+        for part in parts:
+            for node in walk(part) if isinstance(part, ast.expr) else ():
+                if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+                    continue
+                for binding in self.resolver.bindings_of(module, node.value):
+                    holder = class_of_self(module, binding.node)
+                    made = constructor(holder) if holder is not None else None
+                    if holder is None or made is None:
+                        continue
+                    for value in instance_attributes(holder).get(node.attr, ()):
+                        given = self._parameters(module, value)
+                        if self._innermost(module, given) is made:
+                            return made
+        return None
 
     def _innermost(self, module: Module, parameters: list[ast.arg]) -> FunctionNode | None:
         best: FunctionNode | None = None

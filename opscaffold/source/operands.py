@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from opscaffold.source.classes import class_of_self, instance_attributes
+from opscaffold.source.classes import class_of_self, instance_attributes, is_property, method
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.resolve import Resolver
+from opscaffold.source.returning import returned
 from opscaffold.source.scopes import Binding, How
 
 MAX_DEPTH = 40
@@ -45,6 +46,7 @@ class Operands:
         self.resolver = resolver
         self._depth = 0
         self._deciding = 0
+        self._added: dict[Module, frozenset[object]] = {}
 
     def follow(self, operand: Operand) -> Operand | None:
         """Return what an expression stands for, one step on. None where that is not sure."""
@@ -107,6 +109,9 @@ class Operands:
                 if one is None or other is None:
                     return None
                 return (one.value == other.value) is isinstance(op, ast.Eq)
+            case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[right]):
+                held = self._holds(part(left), part(right))
+                return held if held is None or isinstance(op, ast.In) else not held
             case ast.Call(func=ast.Name(id="callable"), args=[inner], keywords=[]):
                 settled = self.settle(part(inner)).node
                 if isinstance(settled, (*DEFINITIONS, ast.Lambda)):
@@ -123,12 +128,12 @@ class Operands:
 
     def entries(self, operand: Operand) -> Mapping[str | int, Operand] | None:
         """Return the entries of a dict, list or tuple that is written out; None for others."""
-        if isinstance(operand.node, ast.Name) and operand.frame is not None:
-            bindings = self.resolver.bindings_of(operand.module, operand.node)
-            if len(bindings) == 1 and bindings[0].node in operand.frame.packed:
-                return operand.frame.packed[bindings[0].node]
         settled = self.settle(operand)
         node, module, frame = settled.node, settled.module, settled.frame
+        if isinstance(node, ast.Name) and frame is not None:
+            bindings = self.resolver.bindings_of(module, node)
+            if len(bindings) == 1 and bindings[0].node in frame.packed:
+                return frame.packed[bindings[0].node]
         pairs: list[tuple[ast.expr | None, ast.expr]] = []
         if isinstance(node, ast.Dict):
             pairs = list(zip(node.keys, node.values, strict=True))
@@ -303,7 +308,34 @@ class Operands:
             values += [b.value for b in bound if b.value is not None]
             if len(values) == 1:
                 return Operand(operand.module, values[0], operand.frame)
+            read = method(holder, node.attr)
+            if not values and read is not None and is_property(read):
+                return self._of_property(operand, read)
         return None
+
+    def _of_property(self, operand: Operand, read: FunctionNode) -> Operand | None:
+        def decide(test: ast.expr) -> bool | None:
+            return self._test(Operand(operand.module, test, operand.frame))
+
+        value = returned(read.body, decide)
+        return None if value is None else Operand(operand.module, value, operand.frame)
+
+    def _holds(self, key: Operand, container: Operand) -> bool | None:
+        """Say whether a key is in a dict, list or tuple that is written out."""
+        constant, entries = self.constant(key), self.entries(container)
+        if constant is None or entries is None:
+            return None
+        if not isinstance(self.settle(container).node, (ast.Tuple, ast.List)):
+            if constant.value in entries:
+                return True
+            added = self._added.get(container.module)
+            if added is None:
+                added = self._added[container.module] = added_keys(container.module)
+            return None if constant.value in added else False
+        members = [self.constant(each) for each in entries.values()]
+        if any(m is not None and m.value == constant.value for m in members):
+            return True
+        return None if None in members else False
 
     def _is_absent(self, operand: Operand) -> bool | None:
         node = operand.node
@@ -319,6 +351,17 @@ class Operands:
             ):
                 return False
         return None
+
+
+def added_keys(module: Module) -> frozenset[object]:
+    """Return the constants under which a module puts something into a container it has."""
+    return frozenset(
+        node.slice.value
+        for node in module.parents
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.slice, ast.Constant)
+    )
 
 
 def parts(node: ast.AST) -> Iterator[ast.expr]:

@@ -81,3 +81,34 @@ def test_what_does_not_fit_is_reported(
 )
 def test_what_fits_is_not(op: tuple[str, str], body: str, tmp_path: Path) -> None:
     assert reported(op, body, tmp_path) == []
+
+
+MADE = """\
+import torch
+from torch import Tensor
+
+
+def add_fake(op, which):
+    @op.register_fake
+    def fake(*args):
+        if {test}:
+            return None
+        return torch.empty_like(args[0])
+
+
+@torch.library.custom_op("d::f", mutates_args=())
+def f(x: Tensor, n: int) -> Tensor:
+    return x + 1
+
+
+add_fake(f, 0)
+"""
+
+
+@pytest.mark.parametrize(("test", "codes"), [("which is None", []), ("not args", ["OPS111"])])
+def test_a_fake_made_by_a_function_takes_the_way_it_was_made_for(
+    test: str, codes: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "module.py").write_text(MADE.format(test=test), "utf-8")
+    project = load_project([tmp_path], tmp_path)
+    assert [f.code for f in apply_rules(project, RULES)] == codes
