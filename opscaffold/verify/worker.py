@@ -32,10 +32,12 @@ def main(fd: int) -> int:
         return 0
     from opscaffold.verify.run import Clock
     from opscaffold.verify.session import serve
+    from opscaffold.verify.sides import compare, record
 
+    modes = {"verify": serve, "record": record, "compare": compare}
     clock = Clock()
     clock.timed(IMPORT, started)
-    serve(request, clock, tell)
+    modes[request.get("mode", "verify")](request, clock, tell)
     return 0
 
 

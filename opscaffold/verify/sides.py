@@ -1,0 +1,154 @@
+"""Serves the two halves of a comparison: record the old program, then compare the new one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from opscaffold.findings.promises import FORMS_DIFFER, NO_SAMPLES
+from opscaffold.verify.against import (
+    Record,
+    compare_functions,
+    compare_op,
+    record_functions,
+    record_op,
+    sample_functions,
+)
+from opscaffold.verify.checks.base import Bench, Observation
+from opscaffold.verify.discover import Loaded, LoadError, load
+from opscaffold.verify.op import Op, in_order
+from opscaffold.verify.overlay import overlaid
+from opscaffold.verify.run import Clock, Tell, findings
+from opscaffold.verify.samples.gather import Gatherer
+
+
+def record(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
+    """Run the old program and write what its ops did to the file ``request["record"]``.
+
+    Other keys as those of a session; ``ops`` are the old names. An op without a call that could
+    be recorded is told as undecided.
+    """
+    with overlaid(request.get("overlay", {})):
+        loaded = _loaded(request, clock, tell)
+        if loaded is not None:
+            _record(loaded, request, clock, tell)
+
+
+def _record(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
+    chosen = [op for op in in_order(loaded.ops) if not request["ops"] or _asked(op, request)]
+    tell({"event": "ops", "ops": [_described(op) for op in chosen], "all": _names(loaded)})
+    gatherer = Gatherer(loaded, request, Bench(fast=True))
+    kept = Record()
+    for op in chosen:
+        tell({"event": "op", "op": op.qualname})
+        started = time.perf_counter()
+        recorded = record_op(op, gatherer.gather(op).samples)
+        clock.timed("record", started)
+        kept.ops[op.qualname] = recorded
+        if not recorded.calls:
+            nothing = Observation(NO_SAMPLES, "no call of it could be recorded")
+            _tell_findings(op, [nothing], tell)
+    kept.functions = record_functions(sample_functions(loaded.modules))
+    kept.save(Path(request["record"]))
+    tell({"event": "done", "spent": clock.spent})
+
+
+def compare(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
+    """Run the new program beside what ``request["record"]`` holds.
+
+    ``pairs`` maps old names to those of the ops that took their place; those of an op that is
+    not in it are found by name. For each old op a ``compared`` event tells how many calls agreed.
+    """
+    with overlaid(request.get("overlay", {})):
+        loaded = _loaded(request, clock, tell)
+        if loaded is not None:
+            _compare(loaded, request, clock, tell)
+
+
+def _compare(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
+    kept = Record.load(Path(request["record"]))
+    ops = {op.qualname: op for op in loaded.ops}
+    tell({"event": "ops", "ops": [_described(op) for op in in_order(loaded.ops)]})
+    started = time.perf_counter()
+    for name, recorded in kept.ops.items():
+        tell({"event": "op", "op": name})
+        seen = list(compare_op(recorded, ops, request["pairs"].get(name, ())))
+        groups: dict[str, list[Observation]] = {}
+        for op, observation in seen:
+            groups.setdefault("" if op is None else op.qualname, []).append(observation)
+        for qualname, observations in groups.items():
+            if qualname:
+                _tell_findings(ops[qualname], observations, tell, old=name)
+            else:
+                tell(_lost(name, observations[0], loaded))
+        failed = len({id(each.sample) for _, each in seen})
+        agreed = len(recorded.calls) - failed
+        tell({"event": "compared", "op": name, "agreed": agreed, "calls": len(recorded.calls)})
+    functions = sample_functions(loaded.modules)
+    for name, message in compare_functions(kept.functions, functions):
+        function = functions.get(name)
+        code = getattr(function, "__code__", None)
+        tell(
+            {
+                "event": "finding",
+                "code": FORMS_DIFFER.code,
+                "op": "",
+                "old": "",
+                "message": message,
+                "sample": name,
+                "path": getattr(code, "co_filename", "") or str(loaded.modules[0].__file__),
+                "line": getattr(code, "co_firstlineno", 1),
+            }
+        )
+    clock.timed("compare", started)
+    tell({"event": "functions", "called": sorted(kept.functions)})
+    tell({"event": "done", "spent": clock.spent})
+
+
+def _loaded(request: Mapping[str, Any], clock: Clock, tell: Tell) -> Loaded | None:
+    started = time.perf_counter()
+    try:
+        loaded = load(request["targets"])
+    except LoadError as error:
+        tell({"event": "error", "kind": "import", "message": str(error)})
+        return None
+    clock.timed("import", started)
+    return loaded
+
+
+def _asked(op: Op, request: Mapping[str, Any]) -> bool:
+    return op.qualname in request["ops"]
+
+
+def _names(loaded: Loaded) -> list[str]:
+    return sorted(op.qualname for op in loaded.ops)
+
+
+def _described(op: Op) -> dict[str, Any]:
+    return {
+        "name": op.qualname,
+        "schema": str(op.overload._schema),
+        "path": str(op.position.path),
+        "line": op.position.line,
+    }
+
+
+def _tell_findings(op: Op, observations: Iterable[Observation], tell: Tell, old: str = "") -> None:
+    for finding in findings(op, observations):
+        tell({"event": "finding", "old": old or op.qualname, **finding})
+
+
+def _lost(name: str, observation: Observation, loaded: Loaded) -> dict[str, Any]:
+    described = observation.sample.described() if observation.sample is not None else ""
+    return {
+        "event": "finding",
+        "code": observation.promise.code,
+        "op": name,
+        "old": name,
+        "message": f"{observation.message}: {name}{described}",
+        "sample": observation.sample.label if observation.sample is not None else None,
+        "path": str(loaded.modules[0].__file__),
+        "line": 1,
+    }
