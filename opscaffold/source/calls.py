@@ -19,6 +19,7 @@ _TAKEN = frozenset(
         ast.Call,
         ast.FunctionDef,
         ast.AsyncFunctionDef,
+        ast.ClassDef,
         ast.alias,
         ast.Assign,
         ast.AnnAssign,
@@ -99,6 +100,12 @@ class CallIndex:
             case ast.alias(name=name, asname=str(other)):
                 self._bound.add(other)
                 self._others.setdefault(name.rpartition(".")[2], set()).add(other)
+            case ast.ClassDef(name=name, bases=[_, *_] as bases):
+                # What a class inherits goes by its name too.
+                self._bound.add(name)
+                for base in bases:
+                    for other in _written(base):
+                        self._others.setdefault(other, set()).add(name)
             case ast.Assign(targets=targets, value=value):
                 self._take(targets, value)
             case ast.AnnAssign(target=target, value=ast.expr() as value):

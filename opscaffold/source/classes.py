@@ -55,11 +55,6 @@ def class_of_self(module: Module, parameter: ast.AST) -> ast.ClassDef | None:
     return holder if isinstance(holder, ast.ClassDef) and first else None
 
 
-def constructor(node: ast.ClassDef) -> FunctionNode | None:
-    """Return the ``__init__`` that stands in a class body."""
-    return method(node, "__init__")
-
-
 def method(node: ast.ClassDef, name: str) -> FunctionNode | None:
     """Return the last method of a name that stands in a class body."""
     found: FunctionNode | None = None

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from opscaffold.source.classes import class_of_self, constructor, instance_attributes, method
+from opscaffold.source.classes import class_of_self, instance_attributes, method
 from opscaffold.source.frames import Use, bind, of_instance, returned_values
+from opscaffold.source.inheritance import find_method, super_method
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import walk
 from opscaffold.source.operands import Frame, Operand
@@ -126,13 +127,16 @@ class Helpers:
         return found
 
     def is_instance(self, target: Target) -> bool:
-        """Say whether a value is made by a class that has a helper among its methods."""
+        """Say whether a value is made by a class with a helper among its methods, or is one."""
+        if target.module is not None and isinstance(target.node, ast.ClassDef):
+            made = find_method(self.resolver, target.module, target.node, "__init__")
+            return made is not None and made[1] in self.known()
         if target.module is None or not isinstance(target.node, ast.Call):
             return False
-        made = self.resolver.resolve(target.module, target.node.func)
+        kinds = self.resolver.resolve(target.module, target.node.func)
         return any(
             module.parents.get(function) is t.node
-            for t in made.targets
+            for t in kinds.targets
             if isinstance(t.node, ast.ClassDef)
             for outer, module in self.modules.items()
             for function in _enclosing(module, outer)
@@ -217,25 +221,29 @@ class Helpers:
                     self._home[target.node] = target.module
                     return target.node, self._around(operand)
                 if isinstance(target.node, ast.ClassDef):
-                    made = constructor(target.node)
+                    made = find_method(self.resolver, target.module, target.node, "__init__")
                     if made is None:
                         continue
-                    self._home[made] = target.module
-                    return made, frame
+                    self._home[made[1]] = made[0]
+                    return made[1], frame
                 if isinstance(target.node, ast.Call):
                     return self._callee(Operand(target.module, target.node, frame), depth + 1)
+            above = isinstance(node, ast.Attribute) and super_method(self.resolver, module, node)
+            if above:
+                self._home[above[1]] = above[0]
+                return above[1], frame
             return None
         if not isinstance(node, ast.Call):
             return None
         kind = self._class(module, node.func)
         if kind is not None:
             # What is called is an object, made right here.
-            called = method(kind[1], "__call__")
+            called = find_method(self.resolver, *kind, "__call__")
             if called is None:
                 return None
-            self._home[called] = kind[0]
+            self._home[called[1]] = called[0]
             this = Operand(module, node, frame)
-            return called, of_instance(self.strings, this, Operand(*kind), frame)
+            return called[1], of_instance(self.strings, this, Operand(*kind), frame)
         outer = self._callee(Operand(module, node.func, frame), depth + 1)
         if outer is None:
             return None
@@ -321,7 +329,7 @@ class Helpers:
                     continue
                 for binding in self.resolver.bindings_of(module, node.value):
                     holder = class_of_self(module, binding.node)
-                    made = constructor(holder) if holder is not None else None
+                    made = method(holder, "__init__") if holder is not None else None
                     if holder is None or made is None:
                         continue
                     for value in instance_attributes(holder).get(node.attr, ()):
