@@ -1,4 +1,4 @@
-"""``opscaffold explain``: a rule or a kind of op, in its own words."""
+"""``opscaffold explain``: a rule, what verify shows, or a kind of op, in its own words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ def explain(
         str | None,
         typer.Argument(
             metavar="CODE|NAME|KIND",
-            help="A rule by code or name, a start of codes; functional, in-place, out= or mutable.",
+            help="A rule, or what verify shows, by code or name; a start of codes; functional, "
+            "in-place, out= or mutable.",
         ),
     ] = None,
     *,
@@ -21,7 +22,7 @@ def explain(
         typer.Option("--page", help="Print the page of all rules, as Markdown."),
     ] = False,
 ) -> int:
-    """Explain a rule or a kind of op: what it means for a program, an example, what to do.
+    """Explain a rule, a thing that verify shows, or a kind of op: what it means, what to do.
 
     Without an argument, list them all.
     """

@@ -1,4 +1,4 @@
-"""Rules and kinds in words: what ``explain`` shows and ``docs/rules.md`` holds."""
+"""Rules, promises and kinds in words: what ``explain`` shows and the pages of rules hold."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from opscaffold.contract.decision import Outcome
 from opscaffold.contract.model import Kind
 from opscaffold.errors import UserError
 from opscaffold.findings.model import Severity
+from opscaffold.findings.promises import PROMISES, Promise, Verdict
 from opscaffold.rules.notices import MIGRATION_NOTES
-from opscaffold.rules.selection import Reported, UnknownSelectorError, everything, find
+from opscaffold.rules.selection import (
+    Coded,
+    Reported,
+    UnknownSelectorError,
+    coded,
+    everything,
+    find,
+)
 
 _REPAIRS = {
     "safe": "`opscaffold migrate` repairs it, and keeps what the program does.",
@@ -27,17 +35,29 @@ _SEVERITIES = {
     Severity.WARNING: "warning",
     Severity.INFO: "note, which does not fail the check",
 }
+_VERDICTS = {
+    Verdict.BREACH: "error, a breach of the contract",
+    Verdict.LIMIT: "note, a limit of PyTorch for every op of that kind; it does not fail the run",
+    Verdict.UNDECIDED: "warning, undecided",
+    Verdict.SOUND: "note, which does not fail the run",
+}
+_SHORT_VERDICTS = {
+    Verdict.BREACH: "breach",
+    Verdict.LIMIT: "platform limit",
+    Verdict.UNDECIDED: "undecided",
+    Verdict.SOUND: "note",
+}
 
 
-def lookup(word: str) -> Reported | Kind | tuple[Reported, ...]:
-    """Return the rule or kind that a word stands for: a code, a name, or a kind.
+def lookup(word: str) -> Coded | Kind | tuple[Coded, ...]:
+    """Return the rule, promise or kind that a word stands for: a code, a name, or a kind.
 
-    Several rules for the start of their codes, as ``--select`` takes it, and for ``ALL``.
+    Several of them for the start of their codes, as ``--select`` takes it, and for ``ALL``.
 
     Raises UserError, whose text names what is near.
     """
     lowered = word.strip().lower()
-    for reported in (*everything(), *MIGRATION_NOTES):
+    for reported in (*coded(), *MIGRATION_NOTES):
         if lowered in (reported.code.lower(), reported.name):
             return reported
     for kind in Kind:
@@ -48,9 +68,9 @@ def lookup(word: str) -> Reported | Kind | tuple[Reported, ...]:
         return find(word.strip())
     except UnknownSelectorError:
         pass
-    words = [w for r in everything() for w in (r.code, r.name)] + [k.value for k in Kind]
+    words = [w for r in coded() for w in (r.code, r.name)] + [k.value for k in Kind]
     # Codes are all alike: only one that is nearly right is meant.
-    least = 0.8 if any(char.isdigit() for char in word) else 0.6
+    least = 0.81 if any(char.isdigit() for char in word) else 0.6
     near = difflib.get_close_matches(lowered, words, 1, least)
     near = near or difflib.get_close_matches(word.upper(), words, 1, least)
     hint = f"; did you mean {near[0]!r}?" if near else "; `opscaffold explain` lists all"
@@ -58,11 +78,11 @@ def lookup(word: str) -> Reported | Kind | tuple[Reported, ...]:
 
 
 def overview() -> str:
-    """Return one line for each rule and each kind."""
+    """Return one line for each rule, each promise and each kind."""
     kinds = [(k.value, decision.outcome_of(k).consequences[0]) for k in Kind]
     wide_kind = max(len(name) for name, _ in kinds)
     lines = [f"  {name:<{wide_kind}}  {first}" for name, first in kinds]
-    return "\n".join([_listed(everything()), "Kinds of op:", *lines]) + "\n"
+    return "\n".join([_listed(coded()), "Kinds of op:", *lines]) + "\n"
 
 
 def rule_text(rule: Reported) -> str:
@@ -78,6 +98,27 @@ def rule_text(rule: Reported) -> str:
     if rule.misses:
         parts += ["Not reported:", _code(rule.misses[0])]
     return "\n\n".join(parts) + "\n"
+
+
+def promise_text(promise: Promise) -> str:
+    """Return what there is to say about something that running an op shows, as Markdown."""
+    parts = [
+        promise.summary,
+        f"**Severity:** {_VERDICTS[promise.verdict]}.",
+        f"**Why it matters.** {promise.why}",
+        f"**What to do.** {_sentence(promise.remedy)}",
+        "`opscaffold verify` shows it by running the op.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def promise_table() -> str:
+    """Return all that ``verify`` can report as a table in Markdown, for ``docs/verify.md``."""
+    rows = [
+        f"| {p.code} | {p.name} | {_SHORT_VERDICTS[p.verdict]} | {_cell(p.summary)} |"
+        for p in PROMISES
+    ]
+    return "\n".join(["| code | name | verdict | what is reported |", "|---|---|---|---|", *rows])
 
 
 def kind_text(kind: Kind) -> str:
@@ -100,13 +141,14 @@ def kind_text(kind: Kind) -> str:
     )
 
 
-def explanation(found: Reported | Kind | tuple[Reported, ...]) -> str:
-    """Return a heading and the text of a rule or kind; of several rules one line each."""
+def explanation(found: Coded | Kind | tuple[Coded, ...]) -> str:
+    """Return a heading and the text of a rule, promise or kind; of several one line each."""
     if isinstance(found, tuple):
         return _listed(found)
     if isinstance(found, Kind):
         return f"# {decision.outcome_of(found).title}\n\n{kind_text(found)}"
-    return f"# {found.code} {found.name}\n\n{rule_text(found)}"
+    text = promise_text(found) if isinstance(found, Promise) else rule_text(found)
+    return f"# {found.code} {found.name}\n\n{text}"
 
 
 def page() -> str:
@@ -123,10 +165,16 @@ def page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _listed(rules: Sequence[Reported]) -> str:
-    wide = max(len(rule.name) for rule in rules)
-    lines = [f"  {rule.code}  {rule.name:<{wide}}  {rule.summary}" for rule in rules]
-    return "\n".join(["Rules:", *lines]) + "\n"
+def _listed(found: Sequence[Coded]) -> str:
+    wide = max(len(each.name) for each in found)
+    parts = []
+    for title, there in (
+        ("Rules:", [each for each in found if not isinstance(each, Promise)]),
+        ("What running an op shows:", [each for each in found if isinstance(each, Promise)]),
+    ):
+        lines = [f"  {each.code}  {each.name:<{wide}}  {each.summary}" for each in there]
+        parts += [title, *lines] if there else []
+    return "\n".join(parts) + "\n"
 
 
 def _title(kind: Kind) -> str:

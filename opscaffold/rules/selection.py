@@ -1,4 +1,9 @@
-"""Which rules hold: what `select` and `ignore` mean, and what there is to choose from."""
+"""Which rules hold: what `select` and `ignore` mean, and what there is to choose from.
+
+There are two sorts: rules, which `check` reports, and promises, which `verify` does. A selector
+may stand for some of both. Each command looks at its own sort alone; in a configuration, what
+names only the other sort says nothing to it.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,15 @@ from dataclasses import dataclass
 
 from opscaffold.config.model import Config
 from opscaffold.errors import UserError
+from opscaffold.findings.promises import PROMISES, Promise
 from opscaffold.rules.base import Rule
 from opscaffold.rules.catalog import all_rules
 from opscaffold.rules.notices import NOTICES, Notice
 
 Reported = Rule | Notice
+"""Anything that `check` reports."""
+
+Coded = Rule | Notice | Promise
 """Anything that has a code."""
 
 Origin = str | Callable[[int], str]
@@ -40,16 +49,21 @@ class Layer:
 
 
 def everything() -> tuple[Reported, ...]:
-    """Return all that can be reported, by code."""
+    """Return all that ``check`` can report, by code."""
     return tuple(sorted((*NOTICES, *all_rules()), key=lambda each: each.code))
 
 
-def find(selector: str) -> tuple[Reported, ...]:
+def coded() -> tuple[Coded, ...]:
+    """Return all that any command can report and leave out, by code."""
+    return (*everything(), *PROMISES)
+
+
+def find(selector: str) -> tuple[Coded, ...]:
     """Return what a selector stands for: a code, the start of codes, a name, or ``ALL``.
 
     Raises UnknownSelectorError, whose text names what is near.
     """
-    known = everything()
+    known = coded()
     if selector.upper() == ALL:
         return known
     exact = tuple(r for r in known if selector.upper() == r.code or selector.lower() == r.name)
@@ -62,15 +76,17 @@ def find(selector: str) -> tuple[Reported, ...]:
     raise UnknownSelectorError(f"there is no rule {selector!r}{near(selector)}")
 
 
-def chosen(layers: Iterable[Layer]) -> frozenset[str]:
+def chosen(layers: Iterable[Layer], among: Sequence[Coded] | None = None) -> frozenset[str]:
     """Return the codes that hold, each layer applied to what those before it left.
 
     Within a layer, what is named more closely wins: a code over the start of codes, that over
-    ``ALL``; `ignore` wins a tie. Raises UnknownSelectorError.
+    ``ALL``; `ignore` wins a tie. ``among`` is the sort to choose from, that of ``check`` unless
+    given. Raises UnknownSelectorError.
     """
-    codes = frozenset(r.code for r in everything())
+    own = frozenset(each.code for each in (everything() if among is None else among))
+    codes = own
     for layer in layers:
-        if layer.select is not None:
+        if layer.select is not None and not _is_about_others(layer.select, own):
             codes = frozenset()
         verdicts: dict[str, tuple[int, bool]] = {}
         for selectors, holds, origin in (
@@ -86,18 +102,38 @@ def chosen(layers: Iterable[Layer]) -> frozenset[str]:
         codes = (codes | {c for c, (_, holds) in verdicts.items() if holds}) - {
             c for c, (_, holds) in verdicts.items() if not holds
         }
-    return codes
+    return codes & own
+
+
+def _is_about_others(select: Sequence[str], own: frozenset[str]) -> bool:
+    """Whether selectors stand for something, and for nothing of the sort that is chosen from."""
+    meant = [_stands_for(selector) for selector in select]
+    return any(meant) and not any(codes & own for codes in meant)
+
+
+def _stands_for(selector: str) -> frozenset[str]:
+    try:
+        return frozenset(each.code for each in find(selector))
+    except UnknownSelectorError:
+        return frozenset()
 
 
 def chosen_for(
-    config: Config, select: Sequence[str] | None, ignore: Sequence[str]
+    config: Config,
+    select: Sequence[str] | None,
+    ignore: Sequence[str],
+    among: Sequence[Coded] | None = None,
 ) -> frozenset[str]:
     """Return the codes that hold for a configuration and what the command line adds to it.
 
-    Raises UnknownSelectorError, UserError for a ``select`` that is given and names no rule.
+    ``among`` is the sort to choose from, that of ``check`` unless given. Raises
+    UnknownSelectorError, UserError for a ``select`` that is given and names no rule, and for a
+    word on the command line that stands for nothing of that sort.
     """
     if select is not None and not select:
         raise UserError("--select names no rule; ALL stands for every one")
+    _refuse_others("--select", select or (), among)
+    _refuse_others("--ignore", ignore, among)
     return chosen(
         (
             Layer(
@@ -113,8 +149,20 @@ def chosen_for(
                 tuple(ignore),
                 ("--select", "--ignore"),
             ),
-        )
+        ),
+        among,
     )
+
+
+def _refuse_others(flag: str, selectors: Sequence[str], among: Sequence[Coded] | None) -> None:
+    own = frozenset(each.code for each in (everything() if among is None else among))
+    command = "verify" if among is None else "check"
+    for selector in selectors:
+        meant = _stands_for(selector)
+        if meant and not meant & own:
+            raise UnknownSelectorError(
+                f"{flag}: {selector} stands for what `opscaffold {command}` reports"
+            )
 
 
 def ignored_per_file(config: Config) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -138,7 +186,7 @@ def _place(config: Config, key: str, *path: str | int) -> str:
     return f"{place}: {key}" if place else key
 
 
-def _find(selector: str, origin: str) -> tuple[Reported, ...]:
+def _find(selector: str, origin: str) -> tuple[Coded, ...]:
     try:
         return find(selector)
     except UnknownSelectorError as error:
@@ -148,13 +196,13 @@ def _find(selector: str, origin: str) -> tuple[Reported, ...]:
 def _closeness(selector: str) -> int:
     if selector.upper() == ALL:
         return 0
-    whole = any(selector.upper() == r.code or selector.lower() == r.name for r in everything())
+    whole = any(selector.upper() == r.code or selector.lower() == r.name for r in coded())
     return 1000 if whole else len(selector)
 
 
 def near(selector: str) -> str:
     """Return the end of a message on a selector that is none: what may have been meant."""
-    words = [word for r in everything() for word in (r.code, r.name)]
+    words = [word for r in coded() for word in (r.code, r.name)]
     for form in (selector.lower(), selector.upper()):
         close = difflib.get_close_matches(form, words, 1, 0.7)
         if close:

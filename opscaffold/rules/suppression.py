@@ -14,7 +14,7 @@ from opscaffold.rules.ignores import MARK, Ignore, read_ignores
 from opscaffold.rules.notices import BARE_IGNORE, UNUSED_IGNORE
 from opscaffold.rules.selection import (
     UnknownSelectorError,
-    everything,
+    coded,
     find,
     ignored_per_file,
     near,
@@ -37,7 +37,7 @@ class Suppression:
         ]
         self._ignores = {path: self._read(path) for path in project.selected}
         self._used: set[tuple[Path, Ignore, str]] = set()
-        self._names = {word: r.code for r in everything() for word in (r.code, r.name)}
+        self._names = {word: r.code for r in coded() for word in (r.code, r.name)}
         self._ops: dict[str, list[Op]] = {}
         for op in project.all_ops:
             self._ops.setdefault(op.qualname, []).append(op)

@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from opscaffold.cli.app import main
+from opscaffold.findings.promises import PROMISES, Promise
 from opscaffold.rules.document import page
 from opscaffold.rules.notices import MIGRATION_NOTES, Notice
-from opscaffold.rules.selection import everything
+from opscaffold.rules.selection import coded, everything
 
 CODES = [rule.code for rule in everything()]
+ALL_CODES = [each.code for each in coded()]
 
 
 def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -21,7 +23,7 @@ def explain(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 def test_without_an_argument_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     out = explain(capsys)
-    assert re.findall(r"^  (OPS\d+)", out, re.MULTILINE) == CODES
+    assert re.findall(r"^  (OPS\d+)", out, re.MULTILINE) == ALL_CODES
     assert re.findall(r"^  (functional|in-place|out=|mutable) ", out, re.MULTILINE) == [
         "functional",
         "in-place",
@@ -42,6 +44,17 @@ def test_every_rule_is_explained_by_code_and_by_name(
     assert rule.hits[0].strip() in out
     assert rule.misses[0].strip() in out
     ast.parse(rule.misses[0])
+
+
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise.code)
+def test_what_verify_shows_is_explained_by_code_and_by_name(
+    capsys: pytest.CaptureFixture[str], promise: Promise
+) -> None:
+    out = explain(capsys, promise.code)
+    assert out == explain(capsys, promise.name) == explain(capsys, promise.code.lower())
+    assert out.startswith(f"# {promise.code} {promise.name}\n\n{promise.summary}\n")
+    assert promise.why in out
+    assert "`opscaffold verify`" in out
 
 
 @pytest.mark.parametrize(
@@ -78,11 +91,11 @@ def test_an_unknown_word_names_what_is_near(
     assert hint in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("start", ["OPS1", "ops10", "OPS", "all"])
+@pytest.mark.parametrize("start", ["OPS1", "ops10", "OPS7", "OPS", "all"])
 def test_the_start_of_codes_lists_their_rules(
     capsys: pytest.CaptureFixture[str], start: str
 ) -> None:
-    codes = CODES if start == "all" else [c for c in CODES if c.startswith(start.upper())]
+    codes = [c for c in ALL_CODES if start == "all" or c.startswith(start.upper())]
     assert len(codes) > 1
     assert re.findall(r"^  (OPS\d+)", explain(capsys, start), re.MULTILINE) == codes
 

@@ -2,10 +2,21 @@ from __future__ import annotations
 
 import pytest
 
+from opscaffold.config.model import Config
+from opscaffold.findings.promises import PROMISES
 from opscaffold.rules.ignores import Ignore, read_ignores
-from opscaffold.rules.selection import Layer, UnknownSelectorError, chosen, everything, find
+from opscaffold.rules.selection import (
+    Layer,
+    UnknownSelectorError,
+    chosen,
+    chosen_for,
+    coded,
+    everything,
+    find,
+)
 
 CODES = {rule.code for rule in everything()}
+SHOWN = {promise.code for promise in PROMISES}
 
 
 def layer(select: str | None = None, ignore: str = "") -> Layer:
@@ -14,10 +25,10 @@ def layer(select: str | None = None, ignore: str = "") -> Layer:
 
 
 def test_codes_and_names_are_unique_among_everything() -> None:
-    names = [rule.name for rule in everything()]
-    assert len(CODES) == len(everything())
+    names = [each.name for each in coded()]
+    assert len(CODES | SHOWN) == len(coded())
     assert len(set(names)) == len(names)
-    assert not CODES & {name.upper() for name in names}
+    assert not (CODES | SHOWN) & {name.upper() for name in names}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +50,34 @@ def test_layers(layers: list[Layer], inside: set[str], outside: set[str]) -> Non
     codes = chosen(layers)
     assert inside <= codes <= CODES
     assert not outside & codes
+
+
+@pytest.mark.parametrize(
+    ("config", "rules", "promises"),
+    [
+        (Config(), CODES, SHOWN),
+        (Config(select=("OPS101",)), {"OPS101"}, SHOWN),
+        (Config(select=("OPS702",)), CODES, {"OPS702"}),
+        (Config(select=("OPS101", "opcheck-fails")), {"OPS101"}, {"OPS701"}),
+        (Config(select=("ALL",), ignore=("OPS7", "OPS1")), {"OPS001"}, set()),
+    ],
+)
+def test_a_configuration_says_nothing_to_the_command_that_it_does_not_name(
+    config: Config, rules: set[str], promises: set[str]
+) -> None:
+    assert rules <= chosen_for(config, None, ()) <= CODES
+    assert chosen_for(config, None, (), PROMISES) == promises
+    if config.select == ("OPS101",):
+        assert chosen_for(config, None, ()) == rules
+
+
+def test_a_command_refuses_what_another_one_reports() -> None:
+    with pytest.raises(UnknownSelectorError, match=r"--select: OPS702 .*verify"):
+        chosen_for(Config(), ["OPS101", "OPS702"], ())
+    with pytest.raises(UnknownSelectorError, match=r"--ignore: maybe-out .*check"):
+        chosen_for(Config(), None, ["maybe-out"], PROMISES)
+    with pytest.raises(UnknownSelectorError, match="--select: there is no rule 'OPS79x'"):
+        chosen_for(Config(), ["OPS79x"], (), PROMISES)
 
 
 @pytest.mark.parametrize("word", ["OPS9", "maybe", "", "OPS1011", "X"])
