@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.outcomes import Left, declined, refusals, reported, withdrawal
 from opscaffold.migrate.plan import Context, OpPlan, Refused
 from opscaffold.migrate.plan_compat import keep_callable
-from opscaffold.migrate.postcheck import contracts_after, definitions, fault_after
+from opscaffold.migrate.postcheck import contracts_after, definitions, encoded, fault_after
 from opscaffold.migrate.repairs import first_repair, plan_repair
 from opscaffold.migrate.rewrite import rewrite
 from opscaffold.migrate.steps import Changes, Step, unpaired_prose
@@ -32,6 +31,9 @@ from opscaffold.source.project import Project, load_project
 
 Accept = Callable[[Step], bool]
 """Decides whether a repair is wanted, given what it alone would change."""
+
+Prove = Callable[["Migration"], Mapping[str, str]]
+"""Puts a finished plan to the test; names the ops whose repair failed it, with the reason."""
 
 Progress = Callable[[int, int], None]
 """Is told how many repairs are made, and how many there are to make as far as is known."""
@@ -62,6 +64,7 @@ def migrate(
     *,
     root: Path | None = None,
     accept: Accept | None = None,
+    prove: Prove | None = None,
     progress: Progress | None = None,
 ) -> Migration:
     """Plan the migration of all ops defined in ``paths``; nothing is written.
@@ -70,15 +73,16 @@ def migrate(
     reads the project again. An op whose change does not parse, leaves the breach it should
     repair, or leaves the op without the contract it should have, is withdrawn: everything is
     planned anew without it, and it is reported as a fault of opscaffold. ``accept`` is asked once
-    for each repair; an op of which one was declined is left alone from there on. Raises
-    UnknownSelectorError for a rule in the configuration that there is not, UnknownOpError.
+    for each repair; an op of which one was declined is left alone from there on. What fails
+    ``prove`` is withdrawn likewise. Raises UnknownOpError, and UnknownSelectorError for a rule in
+    the configuration that there is not.
     """
     withdrawn: dict[str, Left] = {}
     answers: dict[tuple[str, str], bool] = {}
     while True:
         run = _Run(paths, root, request or Request(), withdrawn, progress)
         run.accept, run.answers = accept, answers
-        if run.to_the_end():
+        if run.to_the_end() and (prove is None or run.stands(prove)):
             return run.result()
 
 
@@ -164,6 +168,14 @@ class _Run:
             if old != new:
                 migration.changes[path] = (old, new)
         return migration
+
+    def stands(self, prove: Prove) -> bool:
+        """Whether all repairs stand the test; False where an op was withdrawn."""
+        failed = prove(self.result())
+        for plan in self.plans:
+            if plan.op in failed:
+                self._withdraw(plan, failed[plan.op])
+        return not any(plan.op in failed for plan in self.plans)
 
     def _found(self) -> list[Finding]:
         """What the rules find now, less what is held back.
@@ -370,7 +382,7 @@ class _Run:
                 merged.setdefault(path, FileEdits()).update(edits)
                 module = self.project.module_for(path)
                 new = None if module is None else rewrite(syntaxes.of(module), merged[path])
-                data = None if module is None or new is None else _encoded(module, new)
+                data = None if module is None or new is None else encoded(module, new)
                 if module is None or new is None or data is None:
                     return self._withdraw(plan, "the changed file would not parse")
                 step.changes[path] = (self._bytes(path), data)
@@ -386,11 +398,3 @@ class _Run:
         _, findings = self.chosen[id(plan)]
         self.withdrawn[plan.op] = withdrawal(findings[0], reason)
         return False
-
-
-def _encoded(module: Module, text: str) -> bytes | None:
-    try:
-        ast.parse(text)
-        return module.source.encode(text)
-    except (SyntaxError, ValueError):
-        return None

@@ -5,6 +5,7 @@ Whatever is found here is a fault of opscaffold, and the repair is withdrawn.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 
 from opscaffold.contract.kinds import returns_argument
@@ -21,6 +22,7 @@ from opscaffold.findings.intents import (
 )
 from opscaffold.migrate.steps import Step
 from opscaffold.rules.contracts import contract_of
+from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 
 _TENSOR = BaseType("Tensor")
@@ -170,3 +172,12 @@ def _plain(parameters: Iterable[Parameter]) -> set[tuple[str, SchemaType]]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "nothing"
+
+
+def encoded(module: Module, text: str) -> bytes | None:
+    """The new text of a file in the file's own encoding; None if it does not parse there."""
+    try:
+        ast.parse(text)
+        return module.source.encode(text)
+    except (SyntaxError, ValueError):
+        return None

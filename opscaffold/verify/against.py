@@ -21,7 +21,7 @@ from torch._library import utils
 from opscaffold.contract.grammar import parse_schema
 from opscaffold.contract.model import OpContract, Tag
 from opscaffold.findings.promises import FORMS_DIFFER
-from opscaffold.verify.checks.base import SEED, Observation, call, first_line, quiet, same
+from opscaffold.verify.checks.base import SEED, Call, Observation, call, first_line, quiet, same
 from opscaffold.verify.memory import share_memory
 from opscaffold.verify.op import Op
 from opscaffold.verify.pairing import Pair, heirs, pair
@@ -91,20 +91,33 @@ def aliases_allowed() -> Iterator[None]:
 
 
 def record_op(op: Op, samples: Iterable[Sample]) -> RecordedOp:
-    """Call an old op on its samples."""
+    """Call an old op on its samples, and keep the calls that do the same when made again."""
     tags = tuple(tag.value for tag in op.contract.tags)
     recorded = RecordedOp(str(op.overload._schema), tags)
     with aliases_allowed():
         for sample in samples:
-            done = call(op, sample)
-            if done.error is not None:
-                continue
+            done, again = call(op, sample), call(op, sample)
             after = op.arguments(done.sample)
+            if done.error or again.error or not _agree(op, done, again):
+                continue
             names = [_argument_behind(value, after) for value in done.returned]
             recorded.calls.append(
                 RecordedCall(sample.fresh(), _plain(after), _plain(done.returned), names)
             )
     return recorded
+
+
+def _agree(op: Op, one: Call, other: Call) -> bool:
+    """Whether two calls did the same. Memory that is returned as it was found never does."""
+    left, right = op.arguments(one.sample), op.arguments(other.sample)
+    written = all(same(value, right[name]) for name, value in left.items())
+    returned = zip(one.returned, other.returned, strict=True)
+    return written and all(same(a, b) or _is_small(a) for a, b in returned)
+
+
+def _is_small(value: Any) -> bool:
+    """Whether it is what stands in for a return that says nothing: at most one element."""
+    return isinstance(value, Tensor) and value.numel() <= 1
 
 
 def _argument_behind(value: Any, arguments: Mapping[str, Any]) -> str | None:
@@ -220,7 +233,7 @@ def _is_dummy(value: Any, old: RecordedCall) -> bool:
     if not isinstance(value, Tensor):
         return False
     known = [t for argument in old.after.values() for t in tensors_in(argument)]
-    return value.numel() <= 1 or any(same(value, tensor) for tensor in known)
+    return _is_small(value) or any(same(value, tensor) for tensor in known)
 
 
 def compare_functions(

@@ -108,14 +108,22 @@ def _compare(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tel
 
 
 def _loaded(request: Mapping[str, Any], clock: Clock, tell: Tell) -> Loaded | None:
+    """Import each target; one that cannot be is told, and does not keep the others out."""
     started = time.perf_counter()
-    try:
-        loaded = load(request["targets"])
-    except LoadError as error:
-        tell({"event": "error", "kind": "import", "message": str(error)})
-        return None
+    loaded = Loaded([], [])
+    for target in request["targets"]:
+        try:
+            each = load([target])
+        except LoadError as error:
+            tell({"event": "unloaded", "target": target, "message": str(error)})
+            continue
+        loaded.modules += each.modules
+        loaded.ops += each.ops
     clock.timed("import", started)
-    return loaded
+    if loaded.modules:
+        return loaded
+    tell({"event": "done", "spent": clock.spent})
+    return None
 
 
 def _asked(op: Op, request: Mapping[str, Any]) -> bool:
