@@ -50,6 +50,14 @@ def migrate(
         Path | None,
         typer.Option(metavar="DIR", help="Write tests there for every op that is repaired."),
     ] = None,
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify",
+            help="Run the ops before and after in a process of its own, and withdraw repairs that "
+            "differ. This imports and runs the project's code, and needs torch.",
+        ),
+    ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="With --tests, replace tests that were edited.")
     ] = False,
@@ -109,7 +117,8 @@ def migrate(
     """Repair ops that break their contract, with all their call sites.
 
     Prints a diff that `git apply` takes, and writes nothing, unless told to. What cannot be
-    rewritten for sure is reported with its place and reason. Nothing that is read is run.
+    rewritten for sure is reported with its place and reason. Nothing that is read is run, unless
+    --verify asks for it.
 
     Exit codes: 0 done, 1 breaches remain (or, with --check, something would change), 2 usage.
     """
@@ -146,6 +155,7 @@ def migrate(
             "--exclude": exclude,
             "--tests": tests,
             "--report": report,
+            "--verify": verify,
         }
         wrong = [name for name, value in asked.items() if value]
         if wrong:
@@ -161,7 +171,7 @@ def migrate(
     )
     run.write, run.interactive, run.check = write, interactive, check
     run.plan_path, run.report_path, run.tests_path, run.force = plan, report, tests, force
-    run.backup, run.allow_dirty, run.quiet = backup, allow_dirty, quiet
+    run.backup, run.allow_dirty, run.quiet, run.verify = backup, allow_dirty, quiet, verify
     run.options(
         unsafe=unsafe,
         target_torch=target_torch,

@@ -25,6 +25,7 @@ from opscaffold.rules.selection import chosen_for
 from opscaffold.source.files import find_root
 
 if TYPE_CHECKING:
+    from opscaffold.cli.migrate_verify import Prover
     from opscaffold.migrate.engine import Accept, Migration
 
 Files = Mapping[Path, tuple[bytes | None, bytes]]
@@ -61,7 +62,7 @@ class Run:
         self.report_path: Path | None = None
         self.tests_path: Path | None = None
         self.earlier: tuple[Path, ...] = ()
-        self.force = self.backup = self.allow_dirty = self.quiet = False
+        self.force = self.backup = self.allow_dirty = self.quiet = self.verify = False
 
     def options(
         self,
@@ -102,9 +103,15 @@ class Run:
             # Before anybody has answered a question in vain.
             self._refuse_dirty()
         request = Request(self.config, self.chosen, self.codes, self.only, self.exclude)
+        prover = self._prover()
         with Progress(quiet=self.quiet or self.interactive) as progress:
             result = migrate(
-                self.paths, request, root=self.root, accept=accept, progress=progress.planned
+                self.paths,
+                request,
+                root=self.root,
+                accept=accept,
+                prove=prover,
+                progress=progress.planned,
             )
         tests = self._tests(result)
         if self.writes:
@@ -116,6 +123,8 @@ class Run:
         if self.report_path is not None:
             self._write_report(self.report_path, result)
         summarise(result, written=self.writes, quiet=self.quiet)
+        if prover is not None:
+            prover.summarise()
         return 1 if remains(result) or (self.check and bool(result.changes)) else 0
 
     def _accept(self) -> Accept | None:
@@ -125,6 +134,13 @@ class Run:
 
         require_terminal()
         return Asker(self.root)
+
+    def _prover(self) -> Prover | None:
+        if not self.verify:
+            return None
+        from opscaffold.cli.migrate_verify import Prover
+
+        return Prover(quiet=self.quiet)
 
     def _refuse_dirty(self) -> None:
         made = [path for path in (self.plan_path, self.report_path) if path is not None]

@@ -9,6 +9,7 @@ from typing import Any
 
 from opscaffold.findings.promises import FORMS_DIFFER, NO_SAMPLES
 from opscaffold.verify.against import (
+    SAMPLE_CALLS,
     Record,
     compare_functions,
     compare_op,
@@ -27,8 +28,8 @@ from opscaffold.verify.samples.gather import Gatherer
 def record(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
     """Run the old program and write what its ops did to the file ``request["record"]``.
 
-    Other keys as those of a session; ``ops`` are the old names. An op without a call that could
-    be recorded is told as undecided.
+    Other keys as those of a session; ``ops`` are the old names, and ``skip`` those that killed
+    a process before. An op without a call that could be recorded is told as undecided.
     """
     with overlaid(request.get("overlay", {})):
         loaded = _loaded(request, clock, tell)
@@ -37,21 +38,26 @@ def record(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
 
 
 def _record(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
-    chosen = [op for op in in_order(loaded.ops) if not request["ops"] or _asked(op, request)]
+    chosen = [op for op in in_order(loaded.ops) if _asked(op, request)]
     tell({"event": "ops", "ops": [_described(op) for op in chosen], "all": _names(loaded)})
     gatherer = Gatherer(loaded, request, Bench(fast=True))
-    kept = Record()
+    path = Path(request["record"])
+    kept = Record.load(path) if path.exists() else Record()
     for op in chosen:
         tell({"event": "op", "op": op.qualname})
         started = time.perf_counter()
         recorded = record_op(op, gatherer.gather(op).samples)
         clock.timed("record", started)
         kept.ops[op.qualname] = recorded
+        # So that it outlives a later op that kills the process.
+        kept.save(path)
         if not recorded.calls:
             nothing = Observation(NO_SAMPLES, "no call of it could be recorded")
             _tell_findings(op, [nothing], tell)
-    kept.functions = record_functions(sample_functions(loaded.modules))
-    kept.save(Path(request["record"]))
+    tell({"event": "op", "op": SAMPLE_CALLS})
+    if SAMPLE_CALLS not in request["skip"]:
+        kept.functions = record_functions(sample_functions(loaded.modules))
+    kept.save(path)
     tell({"event": "done", "spent": clock.spent})
 
 
@@ -73,6 +79,8 @@ def _compare(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tel
     tell({"event": "ops", "ops": [_described(op) for op in in_order(loaded.ops)]})
     started = time.perf_counter()
     for name, recorded in kept.ops.items():
+        if name in request["skip"]:
+            continue
         tell({"event": "op", "op": name})
         seen = list(compare_op(recorded, ops, request["pairs"].get(name, ())))
         groups: dict[str, list[Observation]] = {}
@@ -86,8 +94,10 @@ def _compare(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tel
         failed = len({id(each.sample) for _, each in seen})
         agreed = len(recorded.calls) - failed
         tell({"event": "compared", "op": name, "agreed": agreed, "calls": len(recorded.calls)})
+    tell({"event": "op", "op": SAMPLE_CALLS})
+    before = {} if SAMPLE_CALLS in request["skip"] else kept.functions
     functions = sample_functions(loaded.modules)
-    for name, message in compare_functions(kept.functions, functions):
+    for name, message in compare_functions(before, functions):
         function = functions.get(name)
         code = getattr(function, "__code__", None)
         tell(
@@ -103,7 +113,7 @@ def _compare(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tel
             }
         )
     clock.timed("compare", started)
-    tell({"event": "functions", "called": sorted(kept.functions)})
+    tell({"event": "functions", "called": sorted(before)})
     tell({"event": "done", "spent": clock.spent})
 
 
@@ -127,7 +137,8 @@ def _loaded(request: Mapping[str, Any], clock: Clock, tell: Tell) -> Loaded | No
 
 
 def _asked(op: Op, request: Mapping[str, Any]) -> bool:
-    return op.qualname in request["ops"]
+    name = op.qualname
+    return (not request["ops"] or name in request["ops"]) and name not in request["skip"]
 
 
 def _names(loaded: Loaded) -> list[str]:
