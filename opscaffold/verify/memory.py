@@ -17,76 +17,114 @@ Range = tuple[int, int]
 def extent(tensor: Tensor) -> Range | None:
     """First address and the one behind the last, of what the tensor can reach; None if empty.
 
-    Strides may leave holes in it, which belong to other tensors.
+    Strides may leave holes in it, which belong to other tensors. None too for what has no
+    addresses: sparse layouts and meta tensors.
     """
     if tensor.layout != torch.strided or tensor.numel() == 0 or tensor.device.type == "meta":
         return None
     start = tensor.data_ptr()
-    low = high = 0
-    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        if stride >= 0:
-            high += (size - 1) * stride
-        else:
-            low += (size - 1) * stride
-    size = tensor.element_size()
-    return start + low * size, start + (high + 1) * size
+    if start == 0:
+        return None
+    reach = sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    return start, start + (reach + 1) * tensor.element_size()
 
 
 def share_memory(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors have at least one byte in common."""
-    first, second = extent(one), extent(other)
-    if first is None or second is None or one.device != other.device:
+    if one.device != other.device:
         return False
-    if first[0] >= second[1] or second[0] >= first[1]:
+    parts, others = _parts(one), _parts(other)
+    if len(parts) > 1 or len(others) > 1:
+        return any(share_memory(part, there) for part in parts for there in others)
+    first, second = extent(one), extent(other)
+    if first is None or second is None or first[0] >= second[1] or second[0] >= first[1]:
         return False
     if one.is_contiguous() and other.is_contiguous():
         return True
-    return not addresses(one).isdisjoint(addresses(other))
+    starts, others_starts = _starts(one), _starts(other)
+    # An element of the other one overlaps where it starts less than its size before this one
+    # starts, or before this one ends.
+    behind = torch.searchsorted(others_starts, starts - other.element_size(), right=True)
+    before = torch.searchsorted(others_starts, starts + one.element_size())
+    return bool((before > behind).any())
 
 
-def addresses(tensor: Tensor) -> set[int]:
-    """The address of each byte of a tensor's elements."""
+def _parts(tensor: Tensor) -> list[Tensor]:
+    """The strided tensors of which a tensor is made: itself, or what a sparse one is stored in."""
+    tensor = tensor.detach()
+    if tensor.layout == torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return [tensor]
+
+
+def _starts(tensor: Tensor) -> Tensor:
+    """The address of each element, sorted."""
     offsets = torch.zeros((), dtype=torch.int64)
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
-        offsets = offsets.unsqueeze(-1) + torch.arange(size) * stride
-    size = tensor.element_size()
-    starts = (offsets.flatten() * size + tensor.data_ptr()).tolist()
-    return {start + byte for start in starts for byte in range(size)}
+        # Along a stride of 0 all elements are one.
+        count = torch.arange(size if stride else 1)
+        offsets = offsets.unsqueeze(-1) + count * stride
+    return (offsets.flatten() * tensor.element_size() + tensor.data_ptr()).sort().values
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a tensor was at one moment: its bytes, and its metadata."""
+    """What a tensor was at one moment: its bytes, its metadata, and its version."""
 
     bytes: Tensor
-    metadata: tuple[object, ...]
+    metadata: dict[str, object]
+    version: int | None
+    """How often PyTorch's own in-place ops wrote to it; None where that is not counted."""
 
     @classmethod
     def of(cls, tensor: Tensor) -> Snapshot:
         """Take a snapshot, of the elements alone: holes between them belong to others."""
-        return cls(_bytes(tensor), metadata(tensor))
+        version = None if tensor.is_inference() else tensor._version
+        return cls(_bytes(tensor), metadata(tensor), version)
 
     def differs(self, tensor: Tensor) -> bool:
         """Whether any byte of the tensor's elements is another now, compared as bits."""
         now = _bytes(tensor)
         return now.shape != self.bytes.shape or not torch.equal(now, self.bytes)
 
+    def changes(self, tensor: Tensor) -> dict[str, tuple[object, object]]:
+        """What of the metadata is another now, by name: what it was, and what it is."""
+        now = metadata(tensor)
+        return {
+            name: (value, now[name]) for name, value in self.metadata.items() if value != now[name]
+        }
 
-def metadata(tensor: Tensor) -> tuple[object, ...]:
-    """Shape, strides, offset, dtype, address and whether it requires grad."""
-    return (
-        tuple(tensor.shape),
-        tensor.stride() if tensor.layout == torch.strided else (),
-        tensor.storage_offset() if tensor.layout == torch.strided else 0,
-        tensor.dtype,
-        tensor.data_ptr() if tensor.layout == torch.strided and tensor.numel() else 0,
-        tensor.requires_grad,
-    )
+    def writes_since(self, tensor: Tensor) -> int:
+        """How often PyTorch's own in-place ops wrote to it since, as far as that is counted."""
+        if self.version is None or tensor.is_inference():
+            return 0
+        return tensor._version - self.version
+
+
+def metadata(tensor: Tensor) -> dict[str, object]:
+    """Shape, dtype, strides, offset, address, and whether it requires grad."""
+    known: dict[str, object] = {
+        "shape": tuple(tensor.shape),
+        "dtype": tensor.dtype,
+        "requires_grad": tensor.requires_grad,
+    }
+    if tensor.layout == torch.strided:
+        known["strides"] = tensor.stride()
+        known["storage offset"] = tensor.storage_offset()
+        known["address"] = tensor.data_ptr() if tensor.numel() else 0
+    return known
 
 
 def _bytes(tensor: Tensor) -> Tensor:
     with torch.no_grad():
-        if tensor.layout != torch.strided:
-            tensor = tensor.to_dense()
-        plain = tensor.detach().resolve_conj().resolve_neg().clone().contiguous()
-        return plain.reshape(-1).view(torch.uint8).cpu()
+        parts = [
+            part.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+            for part in _parts(tensor)
+        ]
+        return torch.cat([part.reshape(-1).view(torch.uint8).cpu() for part in parts])
