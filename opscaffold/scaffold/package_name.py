@@ -24,6 +24,7 @@ _TAKEN = frozenset(
         "ruff",
         "hypothesis",
         "opscaffold",
+        "opscaffold_checks",
         "opscaffold_samples",
         "setuptools",
         "hatchling",

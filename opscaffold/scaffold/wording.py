@@ -9,18 +9,27 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import textwrap
 import warnings
 from dataclasses import replace
 
 from opscaffold.contract.declared import FunctionNode
 from opscaffold.contract.grammar import parse_schema
 from opscaffold.contract.lexer import SchemaError
-from opscaffold.contract.model import OpContract, Parameter, Return
+from opscaffold.contract.model import (
+    ListType,
+    OpContract,
+    OptionalType,
+    Parameter,
+    Return,
+    SchemaType,
+)
 from opscaffold.contract.naming import (
     validate_namespace,
     validate_op_name,
     validate_parameter_name,
 )
+from opscaffold.contract.printer import format_type
 from opscaffold.contract.pytypes import (
     default_problem,
     parameter_type_problem,
@@ -99,7 +108,8 @@ def schema_of(text: str) -> OpContract:
 
 def signature_of(text: str) -> OpContract:
     """The contract a Python signature writes, without what it mutates. Raises ValueError."""
-    text = " ".join(_short(text).split())
+    _refuse_body(_short(text))
+    text = " ".join(text.split())
     if not text.startswith("def "):
         raise ValueError("a signature starts with def: def scale(x: Tensor) -> Tensor")
     return _check_names(_function(text))
@@ -117,9 +127,9 @@ def parameter_of(text: str) -> Parameter:
     if len(contract.parameters) != 1 or contract.returns or contract.vararg:
         raise ValueError(f"{text!r} is not one argument; give each by itself")
     parameter = contract.parameters[0]
-    reason = validate_parameter_name(parameter.name)
-    if reason is not None:
-        raise ValueError(reason)
+    for reason in (validate_parameter_name(parameter.name), _length_problem(parameter.type)):
+        if reason is not None:
+            raise ValueError(reason)
     return parameter
 
 
@@ -138,6 +148,10 @@ def returns_of(text: str) -> tuple[Return, ...]:
         contract = _parse(before + text + (")" if bare else ""), len(before))
     if contract.parameters or contract.varret:
         raise ValueError(f"{text!r} is no list of returns; write Tensor, or (Tensor, Tensor)")
+    for returned in contract.returns:
+        reason = _length_problem(returned.type)
+        if reason is not None:
+            raise ValueError(reason)
     return contract.returns
 
 
@@ -209,11 +223,51 @@ def _read_one(
     return contract_from_signature(part, qualname="op::op", release=_LATEST)
 
 
+def _length_problem(type_: SchemaType) -> str | None:
+    """Why a type says more than the annotation of a generated op can, or None."""
+    inner = type_.of if isinstance(type_, OptionalType) else type_
+    if not isinstance(inner, ListType) or inner.size is None:
+        return None
+    written = format_type(strip_alias(inner))
+    return (
+        f"{written} has a length, which no Python annotation says, so the op would take a list of "
+        f"any length; write {written.partition('[')[0]}[], and check the length in the kernel"
+    )
+
+
+def _refuse_body(text: str) -> None:
+    """Raise ValueError for a function with a body: nothing would be made of it."""
+    # A body of several statements is no Python once its lines are joined.
+    for form in (textwrap.dedent(text).strip(), " ".join(text.split())):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                tree = ast.parse(form)
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                continue
+        functions = [n for n in tree.body if isinstance(n, FunctionNode)]
+        said = [s for f in functions for s in f.body if not _says_nothing(s)]
+        if said:
+            raise ValueError(
+                "a signature ends with what it returns, and this one has a body, which would be "
+                "lost; drop it here, and write it into the kernel of the generated package"
+            )
+        return
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """Whether a statement stands for a missing body: ``...``, ``pass``, a docstring."""
+    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return constant or isinstance(statement, ast.Pass)
+
+
 def _check_names(contract: OpContract) -> OpContract:
     reasons = [validate_op_name(contract.name)]
     if contract.namespace:
         reasons.append(validate_namespace(contract.namespace))
     reasons += [validate_parameter_name(p.name) for p in contract.parameters]
+    reasons += [_length_problem(p.type) for p in contract.parameters]
+    reasons += [_length_problem(r.type) for r in contract.returns]
     for reason in reasons:
         if reason is not None:
             raise ValueError(reason)
