@@ -1,17 +1,18 @@
-"""What a check found, as it is narrowed, counted and written."""
+"""What a check or a run found, as it is narrowed, counted and written."""
 
 from __future__ import annotations
 
 import enum
 import io
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from opscaffold.findings.model import Finding, Position
+    from opscaffold.report.full import StyledLine
     from opscaffold.report.json import Repair
     from opscaffold.report.sarif import RuleText
     from opscaffold.rules.baseline import Baseline
@@ -37,14 +38,74 @@ None where nothing that is read differs.
 """
 
 
-class Report:
-    """What was found, narrowed and rendered."""
+class Findings:
+    """What was found, and the files that it is about, read from disk when they are shown."""
+
+    def __init__(self, root: Path, findings: list[Finding]) -> None:
+        self.root = root
+        self.findings = findings
+        self._lines: dict[Path, list[str]] = {}
+
+    def fails(self) -> bool:
+        """Whether anything found is more than a note."""
+        return any(finding.severity.value != "info" for finding in self.findings)
+
+    def line_of(self, finding: Finding) -> str:
+        """Return the line that a finding is reported on; empty where there is none."""
+        lines = self.lines_of(finding.position.path)
+        number = finding.position.line
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    def lines_of(self, path: Path) -> list[str]:
+        """Return the lines of a file; none where it cannot be read."""
+        if path not in self._lines:
+            self._lines[path] = self._read_lines(path)
+        return self._lines[path]
+
+    def text(
+        self, shown: list[Finding], output: Path | None, end: Sequence[StyledLine] = ()
+    ) -> str:
+        """Return findings at length and the lines behind them; write them where they go to stdout.
+
+        What was written is not returned.
+        """
+        import shutil
+
+        from opscaffold.report.full import DEFAULT_WIDTH, full_lines, plain, write_styled
+
+        here = output is None
+        width = shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns if here else DEFAULT_WIDTH
+        lines = [*full_lines(shown, self.root, self.lines_of, width), *end]
+        if not here:
+            return plain(lines)
+        write_styled(lines)
+        return ""
+
+    def _read(self, path: Path) -> bytes | None:
+        from opscaffold.source.files import read_bytes
+
+        return read_bytes(path)
+
+    def _read_lines(self, path: Path) -> list[str]:
+        from opscaffold.fs.text import SourceError, decode
+
+        data = self._read(path)
+        if data is None:
+            return []
+        try:
+            text = decode(data, path).text
+        except SourceError:
+            text = data.decode("utf-8", "replace")
+        return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+class Report(Findings):
+    """What a check found in a project, narrowed and rendered."""
 
     def __init__(self, project: Project, findings: list[Finding]) -> None:
+        super().__init__(project.root, findings)
         self.project = project
-        self.findings = findings
         self.accepted = 0
-        self._lines: dict[Path, list[str]] = {}
 
     def leave_out(self, known: Baseline) -> None:
         """Leave out what a baseline holds."""
@@ -78,10 +139,6 @@ class Report:
                 kept += not_among(others, self.line_of, then.findings, then.line_of, root, moved)
         self.findings = kept
 
-    def fails(self) -> bool:
-        """Whether anything found is more than a note."""
-        return any(finding.severity.value != "info" for finding in self.findings)
-
     def summary(self) -> str:
         """Return the counts in words."""
         from opscaffold.report.text import summary
@@ -103,7 +160,7 @@ class Report:
         shown = [self._in_cells(finding) for finding in self.findings]
         match output_format:
             case Format.TEXT:
-                return self._text(shown, output)
+                return self.text(shown, output, [[(self.summary(), "bold")]])
             case Format.CONCISE:
                 return render_concise(shown, root)
             case Format.GITHUB:
@@ -125,12 +182,6 @@ class Report:
                     repairs=self._repairs(shown),
                 )
 
-    def line_of(self, finding: Finding) -> str:
-        """Return the line that a finding is reported on; empty where there is none."""
-        lines = self._lines_of(finding.position.path)
-        number = finding.position.line
-        return lines[number - 1] if 0 < number <= len(lines) else ""
-
     def _in_cells(self, finding: Finding) -> Finding:
         """Return a finding with its places in a notebook as cell and line."""
 
@@ -141,41 +192,16 @@ class Report:
         evidence = tuple(placed(spot) for spot in finding.evidence)
         return replace(finding, position=placed(finding.position), evidence=evidence)
 
-    def _text(self, shown: list[Finding], output: Path | None) -> str:
-        import shutil
-
-        from opscaffold.report.full import DEFAULT_WIDTH, full_lines, plain, write_styled
-
-        here = output is None
-        width = shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns if here else DEFAULT_WIDTH
-        lines = full_lines(shown, self.project.root, self._lines_of, width)
-        lines.append([(self.summary(), "bold")])
-        if not here:
-            return plain(lines)
-        write_styled(lines)
-        return ""
-
-    def _lines_of(self, path: Path) -> list[str]:
-        if path not in self._lines:
-            self._lines[path] = self._read_lines(path)
-        return self._lines[path]
+    def _read(self, path: Path) -> bytes | None:
+        return self.project.read(path)
 
     def _read_lines(self, path: Path) -> list[str]:
-        from opscaffold.fs.text import SourceError, decode
-
         if path.parent in self.project.selected:
             # A cell of a notebook.
-            whole = self._lines_of(path.parent)
+            whole = self.lines_of(path.parent)
             places = enumerate(self.project.cell_of(path.parent, n + 1) for n in range(len(whole)))
             return [whole[n] for n, at in places if at is not None and path.name == f"cell {at[0]}"]
-        data = self.project.read(path)
-        if data is None:
-            return []
-        try:
-            text = decode(data, path).text
-        except SourceError:
-            text = data.decode("utf-8", "replace")
-        return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        return super()._read_lines(path)
 
     def _repairs(self, shown: list[Finding]) -> dict[Finding, Repair]:
         from opscaffold.rules.check import repair_of

@@ -28,13 +28,16 @@ def render_json(
     """
     repairs = repairs or {}
     document = {
-        "findings": [_finding(each, root, repairs.get(each)) for each in in_order(findings)],
+        "findings": [
+            finding_document(each, root, repairs.get(each)) for each in in_order(findings)
+        ],
         "ops": [op_document(each, root) for each in ops_in_order(ops, root)],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _finding(finding: Finding, root: Path, repair: Repair | None) -> dict[str, Any]:
+def finding_document(finding: Finding, root: Path, repair: Repair | None = None) -> dict[str, Any]:
+    """Return a finding as it stands in any document."""
     return {
         "code": finding.code,
         "name": finding.name,
