@@ -117,17 +117,6 @@ def split_qualname(qualname: str) -> tuple[str, str, str] | None:
     return None if match is None else (match[1], match[2], match[3] or "")
 
 
-def validate_qualname(qualname: str) -> str | None:
-    """Why ``qualname`` cannot be given to custom_op, or None."""
-    parts = split_qualname(qualname)
-    if parts is None:
-        return f"{qualname!r} is not of the form namespace::name or namespace::name.overload"
-    namespace, name, overload = parts
-    return (
-        validate_namespace(namespace) or validate_op_name(name) or validate_overload_name(overload)
-    )
-
-
 def out_qualname(functional: OpContract, style: OutNaming = OutNaming.FLAT) -> tuple[str, str]:
     """``(name, overload)`` of the out= op of ``functional`` in that style."""
     if style is OutNaming.OVERLOAD:

@@ -13,6 +13,7 @@ from opscaffold.effects.flags import flag_as_buffer
 from opscaffold.effects.trace import FunctionNode
 from opscaffold.migrate import docstrings
 from opscaffold.migrate.attached import FakeEditor
+from opscaffold.migrate.attached_swaps import Renamer
 from opscaffold.migrate.delegates import Decorate, calling, undecorated
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.returns import returning_nothing
@@ -121,26 +122,8 @@ def with_constant(node: cst.CSTNode, flag: str, *, value: bool) -> cst.CSTNode:
     return made
 
 
-class _Constant(cst.CSTTransformer):
-    def __init__(self, name: str, text: str) -> None:
-        super().__init__()
-        self.name, self.text = name, text
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.Name:
-        """A read of the flag."""
-        del original_node
-        read = updated_node.value == self.name
-        return updated_node.with_changes(value=self.text) if read else updated_node
-
-    def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg) -> cst.Arg:
-        """The keyword of an argument is a name of the function that is called."""
-        return updated_node.with_changes(keyword=original_node.keyword)
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.Attribute:
-        """The name of an attribute is its object's."""
-        return updated_node.with_changes(attr=original_node.attr)
+class _Constant(Renamer):
+    """Puts the flag's value where the flag is read."""
 
     def leave_Param(self, original_node: cst.Param, updated_node: cst.Param) -> cst.Param:
         """A parameter of an inner function has a name of its own."""
@@ -154,7 +137,7 @@ class _Constant(cst.CSTTransformer):
         """``{flag=}`` shows the name."""
         del original_node
         if updated_node.equal is not None:
-            raise RefusalError(None, f"`{self.name}` is shown by its name", "show its value")
+            raise RefusalError(None, f"`{self.old}` is shown by its name", "show its value")
         return updated_node
 
 
