@@ -18,6 +18,7 @@ from opscaffold.source.sites import Site
 from opscaffold.source.strings import Strings
 from opscaffold.source.torch_api import DEFINING
 from opscaffold.source.tree import Tree
+from opscaffold.source.wrappers import wrapped
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _MAX_DEPTH = 6
@@ -59,7 +60,8 @@ class Helpers:
         registers no function, where the name, the schema or the op is.
         """
         if site.function is not None and not site.packed:
-            waits = self._parameters(site.module, site.function)
+            inner = wrapped(self.resolver, site.module, site.function)
+            waits = self._parameters(site.module, inner or site.function)
             if not waits and not site.sure and site.operand is not None:
                 waits = self._parameters(site.module, site.operand)
         else:

@@ -13,6 +13,7 @@ from opscaffold.source.sites import Site, is_conditional, statement_of
 from opscaffold.source.strings import Strings
 from opscaffold.source.texts import Text, known, unknown
 from opscaffold.source.torch_api import DEFINING
+from opscaffold.source.wrappers import wrapped
 
 _PREFIX = "torch.ops."
 
@@ -186,9 +187,18 @@ class Registering:
 
     def _function(self, site: Site, arguments: dict[str, Operand], frame: Frame) -> Operand | None:
         if site.function is not None:
-            return self.strings.settle(Operand(site.module, site.function, frame))
+            return self._unwrapped(Operand(site.module, site.function, frame))
         given = arguments.get(site.api.function) if site.api.function is not None else None
-        return None if given is None else self.strings.settle(given)
+        return None if given is None else self._unwrapped(given)
+
+    def _unwrapped(self, operand: Operand) -> Operand:
+        """Return what an operand stands for: of a function that only passes on, the one inside."""
+        settled = self.strings.settle(operand)
+        inner = wrapped(self.strings.resolver, settled.module, settled.node)
+        if inner is None:
+            return settled
+        given = self.strings.settle(Operand(settled.module, inner, settled.frame or operand.frame))
+        return given if isinstance(given.node, (*DEFINITIONS, ast.Lambda)) else settled
 
     def _inferred(
         self, module: Module, call: ast.Call, frame: Frame | None
@@ -196,7 +206,7 @@ class Registering:
         prototype = call.args[0] if call.args else None
         mutates = next((k.value for k in call.keywords if k.arg == "mutates_args"), None)
         return (
-            self.strings.settle(Operand(module, prototype, frame)) if prototype else None,
+            self._unwrapped(Operand(module, prototype, frame)) if prototype else None,
             self.strings.names(Operand(module, mutates, frame)) if mutates else None,
         )
 
