@@ -59,7 +59,10 @@ class Watched:
         is no evidence (FACTS section 5).
         """
         idle = 1 if self.counted and given.parameter.mutated else 0
-        return given.before.writes_since(given.tensor) > idle and given.tensor.numel() > 0
+        if given.before.writes_since(given.tensor) <= idle or not given.tensor.numel():
+            return False
+        # Ops that change metadata in place are counted too, and write no element.
+        return given.parameter.mutated or not given.before.changes(given.tensor)
 
 
 def _moved(given: Given) -> bool:
