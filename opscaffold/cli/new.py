@@ -162,6 +162,14 @@ def new(
             "--save-answers", metavar="FILE", help="Write the answers to this file, for --answers."
         ),
     ] = None,
+    template: Annotated[
+        Path | None,
+        typer.Option(
+            "--template",
+            metavar="DIR",
+            help="Render your own templates. They are programs: use those you trust.",
+        ),
+    ] = None,
     defaults: Annotated[
         bool, typer.Option("--defaults", help="Ask nothing: take the default of what is not given.")
     ] = False,
@@ -198,13 +206,20 @@ def new(
     }
     ops = [("schema", text) for text in schema or ()]
     ops += [("signature", text) for text in signature or ()]
+    if template is not None:
+        _check_layout(template)
     given = _gather(whole, ops, about, answers)
     if save_answers is not None:
         _refuse_saving_to(save_answers, force=force)
     ask = not defaults and sys.stdin.isatty() and sys.stdout.isatty()
     if ask:
         decided = _ask(
-            given, output_dir, all_questions=answers is None, force=force, dry_run=dry_run
+            given,
+            output_dir,
+            all_questions=answers is None,
+            force=force,
+            dry_run=dry_run,
+            own=template,
         )
         if decided is None:
             return DECLINED
@@ -212,9 +227,9 @@ def new(
     else:
         spec = _read(given, defaults=defaults)
     if dry_run:
-        typer.echo(tree_text(spec, output_dir))
+        typer.echo(tree_text(spec, output_dir, template))
         return OK
-    made = _make(spec, output_dir, force=force)
+    made = _make(spec, output_dir, force=force, own=template)
     if save_answers is not None:
         _save(spec, save_answers)
     typer.echo(next_steps_text(spec, made))
@@ -267,6 +282,12 @@ def _flag(question: Question, value: Value) -> str:
     return question.flag.split("/")[1 if value is False else 0]
 
 
+def _check_layout(template: Path) -> None:
+    from opscaffold.scaffold.templates import check_layout
+
+    check_layout(template)
+
+
 def _refuse_saving_to(path: Path, *, force: bool) -> None:
     from opscaffold.errors import UserError
 
@@ -293,7 +314,13 @@ def _read(given: Answers, *, defaults: bool) -> PackageSpec:
 
 
 def _ask(
-    given: Answers, parent: Path, *, all_questions: bool, force: bool, dry_run: bool
+    given: Answers,
+    parent: Path,
+    *,
+    all_questions: bool,
+    force: bool,
+    dry_run: bool,
+    own: Path | None,
 ) -> PackageSpec | None:
     """The package, asking for what is open; None where the person declines."""
     from opscaffold.cli.screen import Terminal
@@ -308,7 +335,7 @@ def _ask(
     def summary(spec: PackageSpec) -> str:
         stands = os.path.lexists(parent / spec.name)
         replaced = f"\nReplaces {parent / spec.name}." if stands else ""
-        return f"{ops_text(spec)}\n\n{tree_text(spec, parent)}{replaced}"
+        return f"{ops_text(spec)}\n\n{tree_text(spec, parent, own)}{replaced}"
 
     def taken(name: str) -> str | None:
         return None if force or dry_run else _taken(parent / name)
@@ -340,7 +367,7 @@ def _taken(target: Path) -> str | None:
     return f"{target} exists; choose another name or --output-dir, or replace it with --force"
 
 
-def _make(spec: PackageSpec, parent: Path, *, force: bool) -> Path:
+def _make(spec: PackageSpec, parent: Path, *, force: bool, own: Path | None) -> Path:
     from opscaffold.errors import UserError
     from opscaffold.scaffold.render import TargetExists, render_package
 
@@ -349,7 +376,7 @@ def _make(spec: PackageSpec, parent: Path, *, force: bool) -> Path:
     if reason is not None:
         raise UserError(reason)
     try:
-        render_package(spec, parent, force=force)
+        render_package(spec, parent, force=force, own=own)
     except TargetExists:
         # It came to be in the meantime.
         raise UserError(_taken(target) or f"{target} exists") from None

@@ -24,12 +24,12 @@ def ops_text(spec: PackageSpec) -> str:
     return "\n".join(lines)
 
 
-def tree_text(spec: PackageSpec, parent: Path) -> str:
+def tree_text(spec: PackageSpec, parent: Path, own: Path | None = None) -> str:
     """The files as a tree below the target."""
     from opscaffold.scaffold.render import preview
 
     lines = [f"{parent / spec.name}/"]
-    paths = sorted(PurePosixPath(path).parts for path in preview(spec))
+    paths = sorted(PurePosixPath(path).parts for path in preview(spec, own))
     shown: set[tuple[str, ...]] = set()
     for parts in paths:
         for depth in range(1, len(parts)):

@@ -14,7 +14,7 @@ from typing import Any
 from opscaffold.errors import UserError
 from opscaffold.scaffold.package_context import PackageContext, build_context
 from opscaffold.scaffold.spec import PackageSpec
-from opscaffold.scaffold.templates import template_directory
+from opscaffold.scaffold.templates import TemplateError, template_directory
 
 _PREFIX = ".opscaffold-new-"
 
@@ -43,12 +43,16 @@ class RenderResult:
     files: tuple[Path, ...]
 
 
-def render_package(spec: PackageSpec, parent: Path, *, force: bool = False) -> RenderResult:
+def render_package(
+    spec: PackageSpec, parent: Path, *, force: bool = False, own: Path | None = None
+) -> RenderResult:
     """Write the package into a new directory ``parent / spec.name``.
 
-    The same spec gives the same bytes. Raises TargetExists unless ``force``, which replaces the
-    whole directory; CannotWriteError; NoSizesError for a shape expression that fits no sample.
-    Whatever is raised, KeyboardInterrupt too, ``parent`` is as it was.
+    The same spec gives the same bytes. ``own`` is a directory of the user's own templates, whose
+    hooks are not run. Raises TargetExists unless ``force``, which replaces the whole directory;
+    CannotWriteError; NoSizesError for a shape expression that fits no sample; TemplateError where
+    the ``own`` templates make no package. Whatever is raised, KeyboardInterrupt too, ``parent`` is
+    as it was. The working directory is another one meanwhile: not for several threads at once.
     """
     context = build_context(spec)
     parent = Path(os.path.abspath(parent))  # noqa: PTH100 -- resolve() would follow links
@@ -57,7 +61,7 @@ def render_package(spec: PackageSpec, parent: Path, *, force: bool = False) -> R
     made = _make_directories(parent)
     try:
         with _scratch(parent) as scratch:
-            files = _render_into(context, Path(scratch))
+            files = _render_into(context, Path(scratch), own)
             _move(Path(scratch) / spec.name, target, Path(scratch), force=force)
     except OSError as error:
         _remove_directories(made)
@@ -68,22 +72,36 @@ def render_package(spec: PackageSpec, parent: Path, *, force: bool = False) -> R
     return RenderResult(target, files)
 
 
-def preview(spec: PackageSpec) -> dict[Path, str]:
+def preview(spec: PackageSpec, own: Path | None = None) -> dict[Path, str]:
     """What ``render_package`` would write: each file's text by its path below the package.
 
     Nothing is written outside the system's temporary directory. Raises like ``render_package``.
     """
     context = build_context(spec)
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as scratch:
-        files = _render_into(context, Path(scratch))
+        files = _render_into(context, Path(scratch), own)
         root = Path(scratch) / spec.name
-        return {path: (root / path).read_text(encoding="utf-8") for path in files}
+        # Templates of one's own may have files that are no text.
+        return {path: (root / path).read_text("utf-8", "backslashreplace") for path in files}
 
 
-def _render_into(context: PackageContext, scratch: Path) -> tuple[Path, ...]:
-    _generate("package", {"package": context}, scratch)
+def _render_into(context: PackageContext, scratch: Path, own: Path | None) -> tuple[Path, ...]:
+    if own is None:
+        return _render(context, scratch, None)
+    own = own.resolve()
+    try:
+        return _render(context, scratch, own)
+    except RenderError as error:
+        raise TemplateError(f"the templates in {own} make no package: {error}") from error
+
+
+def _render(context: PackageContext, scratch: Path, own: Path | None) -> tuple[Path, ...]:
+    _generate("package", {"package": context}, scratch, own)
     for module in context.modules:
-        _generate("op", {"package": context, "op": module.op, "test": module.test}, scratch)
+        _generate("op", {"package": context, "op": module.op, "test": module.test}, scratch, own)
+    made = sorted(path.name for path in scratch.iterdir())
+    if made != [context.name]:
+        raise RenderError(f"they make {' and '.join(made)} in place of {context.name} alone")
     root = scratch / context.name
     files = tuple(sorted(p.relative_to(root) for p in root.rglob("*") if p.is_file()))
     for path in files:
@@ -92,12 +110,12 @@ def _render_into(context: PackageContext, scratch: Path) -> tuple[Path, ...]:
     return files
 
 
-def _generate(template: str, values: dict[str, object], output: Path) -> None:
+def _generate(template: str, values: dict[str, object], output: Path, own: Path | None) -> None:
     # Not cookiecutter's front door: it renders answers as templates, reads the user's
     # configuration and keeps a replay file.
     from cookiecutter.generate import generate_files
 
-    with template_directory(template) as directory:
+    with template_directory(template, own) as directory:
         context: dict[str, Any] = {
             "cookiecutter": {
                 **values,
@@ -105,20 +123,45 @@ def _generate(template: str, values: dict[str, object], output: Path) -> None:
                 "_jinja2_env_vars": {"trim_blocks": True, "lstrip_blocks": True},
             }
         }
-        generate_files(
-            repo_dir=os.fspath(directory),
-            context=context,
-            output_dir=os.fspath(output),
-            overwrite_if_exists=True,
-            accept_hooks=False,
-        )
+        try:
+            generate_files(
+                repo_dir=os.fspath(directory),
+                context=context,
+                output_dir=os.fspath(output),
+                overwrite_if_exists=True,
+                accept_hooks=False,
+            )
+        except Exception as error:
+            if own is None or _is_of_the_disk(error):
+                raise
+            # A template is a program: it may raise whatever it likes.
+            raise RenderError(f"{template}: {_said(error)}") from error
+
+
+def _is_of_the_disk(error: Exception) -> bool:
+    from jinja2 import TemplateError as JinjaError
+
+    return isinstance(error, OSError) and not isinstance(error, JinjaError)
+
+
+def _said(error: Exception) -> str:
+    """An error of a template in one line, with the place where it is known."""
+    from cookiecutter.exceptions import UndefinedVariableInTemplate
+    from jinja2 import TemplateSyntaxError
+
+    if isinstance(error, UndefinedVariableInTemplate):
+        return f"{error.message}: {error.error.message}"
+    if isinstance(error, TemplateSyntaxError):
+        return f"{error.filename or error.name or 'a file name'}:{error.lineno}: {error.message}"
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _check_python(path: Path) -> None:
     try:
         ast.parse(path.read_bytes(), path.name)
-    except SyntaxError as error:
-        raise RenderError(f"{path.name}:{error.lineno}: {error.msg}") from error
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise RenderError(f"{path.name}:{line}: {getattr(error, 'msg', error)}") from error
 
 
 def _scratch(parent: Path) -> tempfile.TemporaryDirectory[str]:

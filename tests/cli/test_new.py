@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from opscaffold.cli import app
+from opscaffold.scaffold.templates import ROOT, template_directory
 
 SCALE = "mylib::scale(Tensor x, float alpha=1.0) -> Tensor"
 ANSWERS = """\
@@ -264,3 +266,21 @@ def test_the_command_loads_nothing_heavy_before_it_runs() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_templates_of_ones_own_are_rendered_and_shown(new: type[Run], tmp_path: Path) -> None:
+    with template_directory("package") as brought:
+        shutil.copytree(brought.parent, tmp_path / "own")
+    (tmp_path / "own" / "package" / ROOT / "NOTICE").write_text("{{cookiecutter.package.name}}\n")
+    arguments = ["my-ops", "--schema", SCALE, "--template", str(tmp_path / "own")]
+    shown = new(*arguments, "--dry-run")
+    assert (shown.code, "NOTICE" in shown.out) == (0, True)
+    assert new(*arguments).code == 0
+    assert new.files("my-ops")["NOTICE"] == b"my-ops\n"
+
+
+def test_what_holds_no_templates_is_refused_before_anything_is_read(new: type[Run]) -> None:
+    run = new("my-ops", "--template", str(new.directory), "--answers", "nowhere.toml")
+    assert run.code == 2
+    assert "holds no directory 'package'" in run.err
+    assert list(new.directory.iterdir()) == []

@@ -190,8 +190,8 @@ def test_python_that_does_not_parse_is_never_moved_into_place(
 ) -> None:
     generate = render._generate
 
-    def spoil(template: str, values: dict[str, object], output: Path) -> None:
-        generate(template, values, output)
+    def spoil(template: str, values: dict[str, object], output: Path, own: Path | None) -> None:
+        generate(template, values, output, own)
         (output / "some-ops" / "src" / "some_ops" / "__init__.py").write_text("def (")
 
     monkeypatch.setattr(render, "_generate", spoil)
