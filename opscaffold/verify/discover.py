@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import sys
-from collections.abc import Iterator
+import sysconfig
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
@@ -16,13 +16,15 @@ import torch
 from torch._library import custom_ops
 
 from opscaffold.findings.model import Position
+from opscaffold.verify.imports import TORCH, LoadError, directory_of, imported
 from opscaffold.verify.op import Op, place_of
 
-_TORCH = Path(torch.__file__).parent
+__all__ = ["LoadError", "Loaded", "load"]
 
-
-class LoadError(Exception):
-    """The import failed; the text says what, where and what to do."""
+_UNKNOWN = Position(Path("<unknown>"), 1)
+# Where what was installed lies, in an environment or beside the system.
+_INSTALLED = tuple({Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")})
+_INSTALLED_NAMES = frozenset({"site-packages", "dist-packages"})
 
 
 @dataclass
@@ -31,10 +33,15 @@ class Loaded:
 
     modules: list[ModuleType]
     ops: list[Op]
+    """Those of the targets, and of what lies beside them."""
+    others: list[Op] = field(default_factory=list)
+    """Those of installed packages that the targets import."""
+    defined: dict[str, Position] = field(default_factory=dict)
+    """Where ops are defined; their kernels may stand elsewhere."""
     twice: dict[str, list[Position]] = field(default_factory=dict)
     """Names that were defined more than once, with the places."""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Ops whose schema cannot be read, with the reason."""
+    """Ops of the targets whose schema cannot be read, with the reason."""
 
 
 @dataclass
@@ -47,22 +54,44 @@ class _Seen:
 def load(targets: list[str]) -> Loaded:
     """Import modules, packages and files, in that order, and find the ops they register.
 
-    A target that ends in ``.py`` or names a directory is a path; another is a dotted name.
     Raises LoadError.
     """
     before = _registered()
     seen = _Seen()
     with _noting(seen):
-        modules = [_import(target) for target in targets]
+        modules = [module for target in targets for module in imported(target)]
     loaded = Loaded(modules, [])
+    own = tuple(home for module in modules if (home := directory_of(module)) is not None)
+    fallback = _first_place(modules)
     for name in sorted(_registered() - before):
-        found = _op(name, seen)
-        if isinstance(found, Op):
-            loaded.ops.append(found)
+        places = seen.defined.get(name) or [fallback]
+        loaded.defined[name] = places[-1]
+        found = _op(name, seen, places[-1])
+        spots = [places[-1].path, *([found.position.path] if isinstance(found, Op) else [])]
+        mine = any(_is_own(spot, own) for spot in spots)
+        if isinstance(found, str):
+            if mine:
+                loaded.unreadable[name] = found
         else:
-            loaded.unreadable[name] = found
+            (loaded.ops if mine else loaded.others).append(found)
     loaded.twice = {name: places for name, places in seen.defined.items() if len(places) > 1}
     return loaded
+
+
+def _first_place(modules: list[ModuleType]) -> Position:
+    files = [module.__file__ for module in modules if getattr(module, "__file__", None)]
+    return Position(Path(files[0]), 1) if files and files[0] else _UNKNOWN
+
+
+def _is_own(path: Path, own: tuple[Path, ...]) -> bool:
+    """Whether a file belongs to the targets: it lies in one, or in nothing that was installed."""
+    path = path.resolve()
+    if path.is_relative_to(TORCH.resolve()):
+        return False
+    if any(path.is_relative_to(directory) for directory in own):
+        return True
+    installed = any(path.is_relative_to(directory) for directory in _INSTALLED)
+    return not installed and not _INSTALLED_NAMES & set(path.parts)
 
 
 def _registered() -> set[str]:
@@ -72,18 +101,17 @@ def _registered() -> set[str]:
     )
 
 
-def _op(name: str, seen: _Seen) -> Op | str:
+def _op(name: str, seen: _Seen, place: Position) -> Op | str:
     """The op of that name, or why it cannot be read."""
     base, _, overload = name.partition(".")
     namespace, _, short = base.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), short)
-    found = getattr(packet, overload or "default")
-    places = seen.defined.get(name) or [Position(Path("<unknown>"), 1)]
     definition = custom_ops.OPDEFS.get(name)
     kernel = definition._init_fn if definition is not None else _kernel(name, seen)
     try:
-        return Op(found, place_of(kernel, places[-1]) if kernel else places[-1], kernel)
-    except ValueError as error:
+        packet = getattr(getattr(torch.ops, namespace), short)
+        found = getattr(packet, overload or "default")
+        return Op(found, place_of(kernel, place) if kernel else place, kernel)
+    except (ValueError, AttributeError, RuntimeError) as error:
         return " ".join(str(error).split())
 
 
@@ -122,7 +150,23 @@ def _noting(seen: _Seen) -> Iterator[None]:
         place = place_of(self._init_fn, _caller())
         seen.defined.setdefault(self._qualname, []).append(place)
 
+    load_library = type(torch.ops).load_library
+    create = ExtensionFileLoader.create_module
+
+    def note_loaded(load: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(self: Any, what: Any) -> Any:
+            before = _registered()
+            try:
+                return load(self, what)
+            finally:
+                for name in _registered() - before:
+                    seen.defined.setdefault(name, [_caller()])
+
+        return noting
+
     library.define = note_define  # type: ignore[method-assign]
+    type(torch.ops).load_library = note_loaded(load_library)  # type: ignore[method-assign]
+    ExtensionFileLoader.create_module = note_loaded(create)  # type: ignore[method-assign]
     library.impl = note_impl  # type: ignore[method-assign]
     custom_ops.CustomOpDef.__init__ = note_custom_op  # type: ignore[method-assign]
     try:
@@ -131,6 +175,8 @@ def _noting(seen: _Seen) -> Iterator[None]:
         library.define = define  # type: ignore[method-assign]
         library.impl = impl  # type: ignore[method-assign]
         custom_ops.CustomOpDef.__init__ = make  # type: ignore[method-assign]
+        type(torch.ops).load_library = load_library  # type: ignore[method-assign]
+        ExtensionFileLoader.create_module = create  # type: ignore[method-assign]
 
 
 def _name_of(op: Any) -> str:
@@ -155,52 +201,18 @@ def _within_custom_op() -> bool:
 
 
 def _caller() -> Position:
-    """Where the code stands, outside torch and this module, that asks for a registration."""
+    """Where the code stands that asks for a registration: outside torch, unless torch is loading.
+
+    A module of torch that is imported late registers for itself, not for who imports it.
+    """
     for frame in _frames():
-        if frame.f_code.co_filename != __file__ and not _is_torch(frame):
-            return Position(Path(frame.f_code.co_filename), frame.f_lineno)
-    return Position(Path("<unknown>"), 1)
+        name = frame.f_code.co_filename
+        if name == __file__ or name.startswith("<frozen importlib"):
+            continue
+        if not _is_torch(frame) or frame.f_code.co_name == "<module>":
+            return Position(Path(name), frame.f_lineno)
+    return _UNKNOWN
 
 
 def _is_torch(frame: FrameType) -> bool:
-    return Path(frame.f_code.co_filename).is_relative_to(_TORCH)
-
-
-def _import(target: str) -> ModuleType:
-    path = Path(target)
-    is_path = path.suffix == ".py" or path.is_dir()
-    name, root = _module_name(path.resolve()) if is_path else (target, None)
-    if root is not None and str(root) not in sys.path:
-        sys.path.insert(0, str(root))
-    try:
-        return importlib.import_module(name)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        raise LoadError(_told(target, error)) from error
-
-
-def _module_name(path: Path) -> tuple[str, Path]:
-    """The dotted name by which a file or package is imported, and the directory to find it in."""
-    parts = [path.stem if path.is_file() else path.name]
-    directory = path.parent
-    if parts == ["__init__"]:
-        parts = []
-    while (directory / "__init__.py").exists() and directory.parent != directory:
-        parts.insert(0, directory.name)
-        directory = directory.parent
-    return ".".join(parts), directory
-
-
-def _told(target: str, error: BaseException) -> str:
-    place = ""
-    trace = error.__traceback__
-    while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if not name.startswith("<") and name != __file__ and "importlib" not in name:
-            place = f"{name}:{trace.tb_lineno}: "
-        trace = trace.tb_next
-    if isinstance(error, SyntaxError) and error.filename:
-        place = f"{error.filename}:{error.lineno}: "
-    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"{place}importing {target} raised {' '.join(what.split())}"
+    return Path(frame.f_code.co_filename).is_relative_to(TORCH)

@@ -45,8 +45,20 @@ def verify_op(
     clock: Clock,
     tell: Tell,
 ) -> Verdict:
-    """Run all checks that apply on an op, tell each finding, and return the verdict."""
+    """Run all checks that apply on an op, tell each finding, and return the verdict.
+
+    Findings are told as soon as a check is through: user code may end the process in the next.
+    """
     seen = list(gathered.observations)
+    told: set[tuple[str, str]] = set()
+
+    def report(observations: Sequence[Observation]) -> None:
+        fresh = [each for each in observations if _key(each) not in told]
+        told.update(_key(each) for each in fresh)
+        for finding in findings(op, fresh):
+            tell({"event": "finding", **finding})
+
+    report(seen)
     for check in checks:
         if (
             not gathered.samples
@@ -56,10 +68,10 @@ def verify_op(
             continue
         tell({"event": "check", "op": op.qualname, "check": check.name})
         started = time.perf_counter()
-        seen += _observed(op, check, gathered.samples, bench)
+        observed = _observed(op, check, gathered.samples, bench)
         clock.timed(check.name, started)
-    for finding in findings(op, seen):
-        tell({"event": "finding", **finding})
+        report(observed)
+        seen += observed
     verdict = verdict_of(observation.promise for observation in seen)
     tell(
         {
@@ -68,6 +80,7 @@ def verify_op(
             "verdict": verdict.value,
             "samples": len(gathered.samples),
             "summary": gathered.summary,
+            "spent": clock.spent,
         }
     )
     return verdict
@@ -96,8 +109,12 @@ def findings(op: Op, seen: Iterable[Observation]) -> list[dict[str, Any]]:
     """One finding for each promise and subject, with the sample that shows it first."""
     groups: dict[tuple[str, str], list[Observation]] = {}
     for observation in seen:
-        groups.setdefault((observation.promise.code, observation.subject), []).append(observation)
+        groups.setdefault(_key(observation), []).append(observation)
     return [_finding(op, group) for group in groups.values()]
+
+
+def _key(observation: Observation) -> tuple[str, str]:
+    return observation.promise.code, observation.subject
 
 
 def _finding(op: Op, group: Sequence[Observation]) -> dict[str, Any]:
@@ -114,9 +131,10 @@ def _finding(op: Op, group: Sequence[Observation]) -> dict[str, Any]:
         "op": op.qualname,
         "message": message,
         "sample": None if first.sample is None else first.sample.label,
-        **_place(op.position),
+        **place(op.position),
     }
 
 
-def _place(position: Position) -> dict[str, Any]:
+def place(position: Position) -> dict[str, Any]:
+    """A position as events tell it."""
     return {"path": str(position.path), "line": position.line}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,46 +14,55 @@ from opscaffold.verify.checks.base import Bench, Observation
 from opscaffold.verify.checks.catalog import all_checks
 from opscaffold.verify.discover import Loaded, LoadError, load
 from opscaffold.verify.op import Op, in_order
-from opscaffold.verify.run import Clock, Gathered, Tell, findings, verify_op
+from opscaffold.verify.run import Clock, Gathered, Tell, place, verify_op
 from opscaffold.verify.samples.gather import Gatherer
 
 
 def serve(request: dict[str, Any], clock: Clock, tell: Tell) -> None:
     """Serve a request as the command line writes it, and tell all that happens.
 
-    Keys: ``targets`` (what to import), ``ops`` (qualified names, empty for all), ``skip`` (those
-    that are done), ``samples`` (functions named on the command line), ``fast``, ``save``
-    (a file for synthesised samples, or null).
+    Keys: ``targets`` (what to import), ``ops`` (qualified names, empty for all of the targets'
+    own), ``skip`` (those that are done), ``samples`` (functions named on the command line),
+    ``fast``, ``save`` (a file for synthesised samples, or null).
     """
     started = time.perf_counter()
     try:
         loaded = load(request["targets"])
+        clock.timed("import", started)
+        bench = Bench(fast=request["fast"], devices=devices())
+        gatherer = Gatherer(loaded, request, bench)
     except LoadError as error:
         tell({"event": "error", "kind": "import", "message": str(error)})
         return
-    clock.timed("import", started)
-    chosen = [op for op in in_order(loaded.ops) if _asked(op, request)]
+    every = [*loaded.ops, *loaded.others]
+    asked = set(request["ops"])
+    chosen = in_order([op for op in every if op.qualname in asked] if asked else loaded.ops)
     tell(
         {
             "event": "ops",
-            "ops": [_described(op) for op in chosen],
-            "all": sorted(op.qualname for op in loaded.ops),
-            "unreadable": loaded.unreadable,
+            "ops": [_described(op, loaded) for op in chosen],
+            "all": sorted({*(op.qualname for op in every), *loaded.unreadable}),
+            "others": sorted(op.qualname for op in loaded.others),
+            "unreadable": [
+                {"name": name, "reason": reason, **place(loaded.defined[name])}
+                for name, reason in sorted(loaded.unreadable.items())
+            ],
         }
     )
-    bench = Bench(fast=request["fast"], devices=devices())
-    gatherer = Gatherer(loaded, request, bench)
     checks = all_checks()
     for op in chosen:
         if op.qualname in request["skip"]:
             continue
         tell({"event": "op", "op": op.qualname})
-        for finding in findings(op, _twice(op, loaded)):
-            tell({"event": "finding", **finding})
         started = time.perf_counter()
         gathered: Gathered = gatherer.gather(op)
+        known = (*_twice(op, loaded), *gathered.observations)
+        gathered = replace(gathered, observations=known)
         clock.timed("samples", started)
         verify_op(op, gathered, checks, bench, clock, tell)
+        # What one op left compiled is of no use to the next.
+        torch.compiler.reset()
+        gc.collect()
     gatherer.save()
     tell({"event": "done", "spent": clock.spent})
 
@@ -59,23 +70,22 @@ def serve(request: dict[str, Any], clock: Clock, tell: Tell) -> None:
 def devices() -> tuple[torch.device, ...]:
     """The CPU, and the first of each accelerator that is present."""
     found = [torch.device("cpu")]
-    if torch.accelerator.is_available():
-        present = torch.accelerator.current_accelerator()
-        if present is not None:
-            found.append(torch.device(present.type, 0))
+    accelerator = getattr(torch, "accelerator", None)
+    if accelerator is not None and accelerator.is_available():
+        found.append(torch.device(accelerator.current_accelerator().type, 0))
+    elif torch.cuda.is_available():
+        # torch before 2.6 has no word for all of them.
+        found.append(torch.device("cuda", 0))
     return tuple(found)
 
 
-def _asked(op: Op, request: dict[str, Any]) -> bool:
-    return not request["ops"] or op.qualname in request["ops"]
-
-
-def _described(op: Op) -> dict[str, Any]:
+def _described(op: Op, loaded: Loaded) -> dict[str, Any]:
     return {
         "name": op.qualname,
+        "kind": op.kind.value,
         "schema": str(op.overload._schema),
-        "path": str(op.position.path),
-        "line": op.position.line,
+        **place(op.position),
+        "defined": place(loaded.defined.get(op.qualname, op.position)),
     }
 
 
@@ -83,6 +93,6 @@ def _twice(op: Op, loaded: Loaded) -> list[Observation]:
     places = loaded.twice.get(op.qualname, [])
     if not places:
         return []
-    named = ", ".join(f"{place.path}:{place.line}" for place in places)
+    named = ", ".join(f"{each.path}:{each.line}" for each in places)
     message = f"{op.qualname} is defined {len(places)} times, at {named}: the last one holds"
     return [Observation(DEFINED_TWICE, message)]

@@ -76,4 +76,5 @@ def _take_stdin_away() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    # User code may read the arguments of the program that it takes itself to be.
+    sys.exit(main(int(sys.argv.pop())))
