@@ -1,23 +1,26 @@
 """Ops that write an Optional buffer beside a result that has nothing to do with it.
 
 ``custom_op`` accepts it and opcheck passes; Inductor fails where the buffer is omitted and the
-op returns a Tensor.
+op returns a Tensor. Not so for an op that is traced into, as ``triton_op`` is: what Inductor
+sees is not the op but what its kernel does.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.evidence import places_of
 from opscaffold.rules.outputs import is_side_output, outputs_of
+from opscaffold.source.model import Op, Role
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report every Optional argument that is mutated if given, and never handed back."""
     for name, use in outputs_of(facts).items():
-        if not is_side_output(use):
+        if not is_side_output(use) or _is_traced_into(facts.op):
             continue
         returns = any(r.value.refs or r.value.items for r in use.given.returns)
         if returns:
@@ -36,6 +39,20 @@ def check(facts: OpFacts) -> Iterator[Finding]:
             evidence=places_of(facts.module, use.written),
             severity=None if returns else Severity.INFO,
         )
+
+
+def _is_traced_into(op: Op) -> bool:
+    """Whether torch.compile looks into the op, which its rule for functionalizing then says."""
+    if op.definition.role is Role.TRITON_OP:
+        return True
+    return any(
+        isinstance(node, ast.Name | ast.Attribute)
+        and (node.id if isinstance(node, ast.Name) else node.attr) == "FunctionalTensorMode"
+        for registration in op.attached
+        if registration.role is Role.TORCH_DISPATCH
+        for argument in registration.arguments.values()
+        for node in ast.walk(argument)
+    )
 
 
 _OP = """\
@@ -73,6 +90,20 @@ def grads(g: Tensor, da: Tensor | None, db: Tensor | None) -> Tensor:
 """,
         _OP
         + """
+@torch.library.custom_op("demo::sums", mutates_args=("extra",))
+def sums(x: Tensor, extra: Tensor | None = None) -> Tensor:
+    total = x.new_empty(x.shape[0])
+    launch(x, total, extra)
+    return total
+
+
+def launch(x, total, extra):
+    torch.sum(x, 1, out=total)
+    if extra is not None:
+        extra.copy_(x)
+""",
+        _OP
+        + """
 @torch.library.custom_op("demo::norm", mutates_args=("scale",))
 def norm(x: Tensor, scale: Tensor | None = None) -> Tensor:
     largest = x.abs().amax()
@@ -102,6 +133,31 @@ def route(x: Tensor, trace: Tensor | None = None) -> Tensor:
     if trace is not None:
         trace.copy_(x)
     return x * 2
+""",
+        _OP
+        + """
+@torch.library.triton_op("demo::route", mutates_args=("trace",))
+def route(x: Tensor, trace: Tensor | None = None) -> Tensor:
+    if trace is not None:
+        trace.copy_(x)
+    return x * 2
+""",
+        _OP
+        + """
+from torch._subclasses.functional_tensor import FunctionalTensorMode
+
+
+@torch.library.custom_op("demo::route", mutates_args=("trace",))
+def route(x: Tensor, trace: Tensor | None = None) -> Tensor:
+    if trace is not None:
+        trace.copy_(x)
+    return x * 2
+
+
+@route.register_torch_dispatch(FunctionalTensorMode)
+def _(mode, func, types, args, kwargs):
+    with mode:
+        return route._init_fn(*args, **kwargs)
 """,
     ),
 )

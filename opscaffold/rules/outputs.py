@@ -184,7 +184,10 @@ def is_side_output(use: BufferUse) -> bool:
     if _returns_dummy(use):
         return False
     results = {ref.root for r in use.omitted.returns for ref in r.value.all_refs()}
-    at_results = {e.node for e in use.omitted.events if e.root in results}
+    given = {ref.root for r in use.given.returns for ref in r.value.all_refs()}
+    # One call may fill results and, beside them, the buffer: what it fills either way it returns.
+    replaced = results - given
+    at_results = {e.node for e in use.omitted.events if e.root in replaced}
     return not any(e.node in at_results for e in use.written)
 
 
