@@ -133,7 +133,8 @@ def _noting(seen: _Seen) -> Iterator[None]:
 
     def note_define(self: Any, schema: str, *args: Any, **kwargs: Any) -> Any:
         name = define(self, schema, *args, **kwargs)  # type: ignore[no-untyped-call]
-        qualname = f"{self.ns}::{str(name).rpartition('::')[2]}"
+        # What define returns leaves out the overload.
+        qualname = f"{self.ns}::{schema.partition('(')[0].strip().rpartition('::')[2]}"
         if not _within_custom_op():
             seen.defined.setdefault(qualname, []).append(_caller())
         return name
