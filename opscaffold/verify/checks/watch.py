@@ -95,6 +95,11 @@ def call_after(op: Op, sample: Sample, before: Callable[[Sample], None]) -> Call
     """Like ``call``, but show the arguments to ``before`` first."""
     mine = sample.fresh()
     before(mine)
+    return call_on(op, mine)
+
+
+def call_on(op: Op, mine: Sample) -> Call:
+    """Like ``call``, but on the very arguments of a sample, which is not to be used again."""
     torch.manual_seed(SEED)
     with quiet():
         try:
