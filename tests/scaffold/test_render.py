@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from generated import EXPRESSION, UNUSUAL, op, package
+from generated import EXPRESSION, op, package
 
 from opscaffold.contract.derive import DerivationError
 from opscaffold.scaffold import render
+from opscaffold.scaffold.matrix_ops import UNUSUAL
 from opscaffold.scaffold.package_context import UnfitSpecError
 from opscaffold.scaffold.render import (
     CannotWriteError,
