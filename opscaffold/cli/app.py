@@ -23,6 +23,7 @@ from opscaffold.cli.explain import explain
 from opscaffold.cli.migrate import migrate
 from opscaffold.cli.new import new
 from opscaffold.cli.streams import drop_output, is_lost_output, reserve
+from opscaffold.cli.verify import verify
 from opscaffold.errors import UserError
 
 OK = 0
@@ -77,6 +78,7 @@ def root(
 app.command()(new)
 app.command()(check)
 app.command()(migrate)
+app.command()(verify)
 app.command()(explain)
 
 

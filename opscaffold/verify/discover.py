@@ -72,8 +72,10 @@ def load(targets: list[str]) -> Loaded:
         if isinstance(found, str):
             if mine:
                 loaded.unreadable[name] = found
-        else:
-            (loaded.ops if mine else loaded.others).append(found)
+        elif mine:
+            loaded.ops.append(found)
+        elif not _is_in_torch(found.position.path):
+            loaded.others.append(found)
     loaded.twice = {name: places for name, places in seen.defined.items() if len(places) > 1}
     return loaded
 
@@ -85,13 +87,17 @@ def _first_place(modules: list[ModuleType]) -> Position:
 
 def _is_own(path: Path, own: tuple[Path, ...]) -> bool:
     """Whether a file belongs to the targets: it lies in one, or in nothing that was installed."""
-    path = path.resolve()
-    if path.is_relative_to(TORCH.resolve()):
+    if _is_in_torch(path):
         return False
+    path = path.resolve()
     if any(path.is_relative_to(directory) for directory in own):
         return True
     installed = any(path.is_relative_to(directory) for directory in _INSTALLED)
     return not installed and not _INSTALLED_NAMES & set(path.parts)
+
+
+def _is_in_torch(path: Path) -> bool:
+    return path.resolve().is_relative_to(TORCH.resolve())
 
 
 def _registered() -> set[str]:
