@@ -113,7 +113,8 @@ def larger(sample: Sample) -> Sample | None:
 
     def grow(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
-            return type(value)(grow(item) for item in value)
+            items = [grow(item) for item in value]
+            return items if isinstance(value, list) else tuple(items)
         if not isinstance(value, Tensor) or value.layout != torch.strided:
             return value
         shape = [size + 1 if size > 1 else size for size in value.shape]

@@ -98,9 +98,9 @@ def call_after(op: Op, sample: Sample, before: Callable[[Sample], None]) -> Call
     return call_on(op, mine)
 
 
-def call_on(op: Op, mine: Sample) -> Call:
+def call_on(op: Op, mine: Sample, seed: int = SEED) -> Call:
     """Like ``call``, but on the very arguments of a sample, which is not to be used again."""
-    torch.manual_seed(SEED)
+    torch.manual_seed(seed)
     with quiet():
         try:
             return Call(mine, results(op(mine)))
