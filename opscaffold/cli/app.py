@@ -22,7 +22,9 @@ from opscaffold.cli.check import check
 from opscaffold.cli.explain import explain
 from opscaffold.cli.migrate import migrate
 from opscaffold.cli.new import new
+from opscaffold.cli.parameters import Command
 from opscaffold.cli.streams import drop_output, is_lost_output, reserve
+from opscaffold.cli.template import template
 from opscaffold.cli.verify import verify
 from opscaffold.errors import UserError
 
@@ -75,11 +77,12 @@ def root(
     """Write, check and migrate PyTorch custom operators by the contract they promise."""
 
 
-app.command()(new)
-app.command()(check)
-app.command()(migrate)
-app.command()(verify)
-app.command()(explain)
+app.command(cls=Command)(new)
+app.command(cls=Command)(check)
+app.command(cls=Command)(migrate)
+app.command(cls=Command)(verify)
+app.command(cls=Command)(explain)
+app.add_typer(template)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
