@@ -11,6 +11,7 @@ import faulthandler
 import importlib
 import json
 import os
+import resource
 import sys
 import time
 from typing import Any
@@ -33,6 +34,8 @@ def main(fd: int) -> int:
         # Held open for as long as somebody waits for the answer.
         guard.start(0, fd, request.get("private"))
     _take_stdin_away()
+    # What dies here is expected to, and leaves no image of its memory.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     # A segmentation fault then says which line of Python led to it.
     faulthandler.enable()
     os.set_inheritable(fd, False)
