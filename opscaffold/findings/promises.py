@@ -278,6 +278,14 @@ NONE_FOR_TENSOR = _limit(
     "The dispatcher does not refuse it; the kernel meets a None (FACTS S13).",
     "Check in the public function.",
 )
+OPTIONAL_LIST_WRITTEN = _limit(
+    "OPS785",
+    "optional-list-written",
+    "PyTorch cannot trace an op that writes to a list which may hold None.",
+    "torch.compile and opcheck stop with \"'dict' object has no attribute 'append'\" on any such "
+    "op (torch 2.13, FACTS section 2).",
+    "Take a list of tensors, and leave out what is None.",
+)
 
 NO_SAMPLES = _undecided(
     "OPS790",
