@@ -22,7 +22,7 @@ ifneq ($(shell cat $(VENV)/where 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)/ready
 endif
 
-.PHONY: help venv demo test lint format matrix test-pythons build smoke ci clean
+.PHONY: help venv demo test lint format covering matrix test-pythons build smoke ci clean
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
@@ -41,7 +41,7 @@ demo: $(VENV)/ready ## Generate a package, run its tests; migrate the example pr
 	@$(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/ready ## Run the tests
-	@$(TEST_ENV) $(RUN) pytest -q -n $(JOBS) --dist loadfile -m "not matrix"
+	@$(TEST_ENV) $(RUN) pytest -q -n $(JOBS) --dist loadfile
 
 lint: $(VENV)/ready ## Lint, check formatting and types
 	@$(RUN) ruff check .
@@ -52,8 +52,11 @@ format: $(VENV)/ready ## Format the code and apply safe lint fixes
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
 
-matrix: $(VENV)/ready ## Run the full matrix of generated packages (long)
-	@$(TEST_ENV) $(RUN) pytest -q -n $(JOBS) -m matrix
+covering: $(VENV)/ready ## Hold the packages of each kind of op to every tool (template check)
+	@$(RUN) opscaffold template check --jobs $(JOBS)
+
+matrix: $(VENV)/ready ## Hold the packages of every combination to every tool (long)
+	@$(RUN) opscaffold template check --full --jobs $(JOBS)
 
 test-pythons: ## Run the tests that need no torch on every other Python found
 	@bash tools/test_pythons.sh

@@ -21,7 +21,7 @@ from opscaffold.cli.template_tools import LAST_LINES, RENDER, Place, Tool
 if TYPE_CHECKING:
     from opscaffold.scaffold.matrix import Cell, Group
 
-_UNWANTED = ("PYTHONPATH", "PYTEST_ADDOPTS", "MYPYPATH", "FORCE_COLOR", "PY_COLORS")
+_UNWANTED = ("PYTEST_ADDOPTS", "MYPYPATH", "FORCE_COLOR", "MYPY_FORCE_COLOR", "PY_COLORS")
 _WANTED = {"PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
 
 
@@ -222,5 +222,6 @@ def _environment(tool: Tool) -> dict[str, str]:
     # Tensors here are tiny, and the jobs fill the cores.
     env.setdefault("OMP_NUM_THREADS", "1")
     if tool.ours:
-        env["PYTHONPATH"] = str(Path(opscaffold.__file__).resolve().parent.parent)
+        here = str(Path(opscaffold.__file__).resolve().parent.parent)
+        env["PYTHONPATH"] = os.pathsep.join([here, *filter(None, [env.get("PYTHONPATH")])])
     return env

@@ -84,7 +84,7 @@ def _of_mypy(output: str, group: Group) -> Blame:
 
 
 def _of_format(output: str, group: Group) -> Blame:
-    return by_file(output, group, lambda line: not line.endswith(("reformatted", "formatted")))
+    return by_file(output, group, lambda line: line.startswith(("Would reformat", "error")))
 
 
 def _of_pytest(output: str, group: Group) -> Blame:
