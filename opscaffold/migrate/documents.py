@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscaffold.fs.text import SourceError, SourceText, decode
-from opscaffold.source.files import may_register, mentions, read_bytes
+from opscaffold.source.files import read_bytes
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
+from opscaffold.source.words import Words, may_register
 
 _PROMPT = re.compile(r"^(?P<indent>\s*)>>> ?(?P<code>.*)$")
 _FENCE = re.compile(r"^(?P<indent>\s*)(?P<mark>`{3,}|~{3,})\s*(?P<info>[\w+-]*)[^`]*$")
@@ -116,18 +117,18 @@ def collect(
 
     Examples that may register ops of their own are left alone.
     """
-    pattern = mentions(words)
+    pattern = Words(words)
     found: list[Snippet] = []
     for path in project.files:
         data = overlay.get(path) or read_bytes(path) or b""
-        if b">>>" in data and pattern.search(data):
+        if b">>>" in data and pattern.in_(data):
             module = project.module_for(path)
             found += [] if module is None else snippets_of_module(module)
     for path in documents:
         data = overlay.get(path) or read_bytes(path) or b""
-        if pattern.search(data):
+        if pattern.in_(data):
             found += snippets_of_document(path, data)
-    return [s for s in found if pattern.search(data := s.text.encode()) and not may_register(data)]
+    return [s for s in found if pattern.in_(data := s.text.encode()) and not may_register(data)]
 
 
 def snippets_of_document(path: Path, data: bytes) -> list[Snippet]:

@@ -9,19 +9,25 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from opscaffold.contract.naming import RESERVED_NAMESPACES
 from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import Rule
 from opscaffold.rules.functions import enclosing_function
-from opscaffold.source.files import Words, as_bytes
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
+from opscaffold.source.words import Words
 
 _PREFIX = "torch.ops."
-_READING = re.compile(rb"torch\s*\.\s*(?:_?ops)\b|\btorch\s+import\b[^\n]*\bops\b|[\"']ops[\"']")
+# A pattern that starts with a literal is found fast; what stands around it is looked at then.
+_OPS = re.compile(rb"ops(?<![0-9A-Za-z]ops)\b")
+_BEHIND_TORCH = re.compile(rb"torch\s*\.\s*_?\Z")
+_IMPORT_OF_TORCH = re.compile(rb"\btorch\s+import\b")
+_IMPORT_FROM = re.compile(rb"[ \t]*from[ \t]+(?!torch\b)\w[\w.]*\.\Z")
+_CALLED = re.compile(rb"ops\.(\w+)\.(\w+)(\.default)?\(")
+_QUOTES = (b"'", b'"')
 _COMPILED = frozenset({".cpp", ".cc", ".cxx", ".cu", ".hip", ".mm", ".so", ".pyd", ".pyx"})
 _LOADS = ("load_library", "cpp_extension", "CppExtension", "CUDAExtension", "load_inline")
 # Stands among the overloads of an op that is added to here and defined elsewhere.
@@ -99,24 +105,77 @@ def _closed_spaces(project: Project) -> dict[str, dict[str, set[str]]]:
     }
 
 
-def _modules(project: Project, spaces: Iterable[str]) -> Iterator[tuple[Module, set[str]]]:
+def _modules(
+    project: Project, spaces: Mapping[str, Mapping[str, set[str]]]
+) -> Iterator[tuple[Module, set[str]]]:
     """The modules that may read an op, and the names in them that lead there.
 
     They name torch.ops and one of the namespaces, or a name that another module gave to one.
     """
-    named = re.compile(rb"\b(?:" + b"|".join(re.escape(as_bytes(s)) for s in spaces) + rb")\b")
-    start = [path for path in project.files if _READING.search(project.read(path) or b"")]
-    first = [m for m in map(project.module_for, start) if m is not None]
-    given = set().union(*(project.exported(m, {"ops"}, _PREFIX) for m in first))
+    named = Words(spaces)
+    start: dict[Path, list[tuple[str, str, bool]] | None] = {}
+    for path in project.files:
+        data = project.read(path) or b""
+        if _reads_ops(data):
+            start[path] = _only_called(data)
+    # What is called at once goes by no other name.
+    first = [project.module_for(path) for path, called in start.items() if called is None]
+    given = set().union(*(project.exported(m, {"ops"}, _PREFIX) for m in first if m is not None))
     words = Words(given)
     for path in project.files:
         if path not in project.selected:
             continue
         data = project.read(path) or b""
-        if (named.search(data) and _READING.search(data)) or words.in_(data):
+        called = start.get(path, [])
+        wrong = (called is None or not _all_there(called, spaces)) and named.in_(data)
+        if wrong or words.in_(data):
             module = project.module_for(path)
             if module is not None:
                 yield module, project.aliases(module, {"ops", *given})
+
+
+def _reads_ops(data: bytes) -> bool:
+    """Whether a file names torch.ops, or something may that is read from torch."""
+    for match in _OPS.finditer(data):
+        start, end = match.span()
+        if _BEHIND_TORCH.search(data, max(0, start - 80), start):
+            return True
+        if data[start - 1 : start] in _QUOTES and data[end : end + 1] in _QUOTES and start:
+            return True
+        line = data.rfind(b"\n", 0, start) + 1
+        if _IMPORT_OF_TORCH.search(data, line, start):
+            return True
+    return False
+
+
+def _only_called(data: bytes) -> list[tuple[str, str, bool]] | None:
+    """What a file calls as ``torch.ops.ns.name(`` or with ``.default``, seen without parsing it.
+
+    None where it does anything else with torch.ops, or may.
+    """
+    found = []
+    for match in _OPS.finditer(data):
+        start = match.start()
+        line = data.rfind(b"\n", 0, start) + 1
+        if _IMPORT_FROM.match(data, line, start):
+            continue
+        call = _CALLED.match(data, start)
+        if call is None or not data.endswith(b"torch.", 0, start):
+            return None
+        found.append((call[1].decode(), call[2].decode(), call[3] is not None))
+    return found
+
+
+def _all_there(
+    called: list[tuple[str, str, bool]], spaces: Mapping[str, Mapping[str, set[str]]]
+) -> bool:
+    """Whether each op that is called is one of its namespace, where that is known."""
+    return all(
+        space not in spaces
+        or (overloads := spaces[space].get(name, set())) & {"default", _ANY}
+        or (overloads and not default)
+        for space, name, default in called
+    )
 
 
 def _is_written_with(node: ast.Attribute, names: set[str]) -> bool:

@@ -16,6 +16,7 @@ from opscaffold.source.hits import OpIndex
 from opscaffold.source.model import Module, Op
 from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
+from opscaffold.source.words import Words
 
 
 class Uses:
@@ -27,15 +28,21 @@ class Uses:
         self._index = OpIndex(
             project.all_ops, {node: op for node, op in results.items() if node is not None}
         )
-        self._about: dict[str, list[tuple[Path, frozenset[str]]]] = {}
+        self._named: list[tuple[Path, frozenset[str]]] | None = None
+        self._about: dict[str, dict[Path, bool]] = {}
         self._found: dict[Module, list[tuple[ast.expr, Op]]] = {}
 
     def modules(self, project: Project, op: Op, topic: str) -> Iterator[Module]:
         """The modules that mention an op, and something that the pattern ``topic`` matches."""
-        if topic not in self._about:
-            self._about[topic] = list(self._files(project, topic))
-        for path, words in self._about[topic]:
-            if words & self._words[op]:
+        if self._named is None:
+            self._named = list(self._mentioning(project))
+        about, known = re.compile(topic.encode()), self._about.setdefault(topic, {})
+        for path, words in self._named:
+            if words.isdisjoint(self._words[op]):
+                continue
+            if path not in known:
+                known[path] = about.search(project.read(path) or b"") is not None
+            if known[path]:
                 module = project.module_for(path)
                 if module is not None:
                     yield module
@@ -53,21 +60,13 @@ class Uses:
             if isinstance(parent, ast.Call) and parent.func is node:
                 yield parent
 
-    def _files(self, project: Project, topic: str) -> Iterator[tuple[Path, frozenset[str]]]:
-        every = sorted(set().union(*self._words.values()))
-        if not every:
-            return
-        about = re.compile(topic.encode())
-        named = re.compile(rb"\b(?:" + b"|".join(w.encode() for w in every) + rb")\b")
+    def _mentioning(self, project: Project) -> Iterator[tuple[Path, frozenset[str]]]:
+        """The files that mention any op by a name of its own, and by which."""
+        named = Words(set().union(*self._words.values()))
         for path in project.files:
-            try:
-                data = path.read_bytes()
-            except OSError:
-                continue
-            if about.search(data):
-                words = frozenset(w.decode() for w in named.findall(data))
-                if words:
-                    yield path, words
+            words = named.found_in(project.read(path) or b"")
+            if words:
+                yield path, words
 
     def _in_module(self, project: Project, module: Module) -> Iterator[tuple[ast.expr, Op]]:
         words = set().union(*self._words.values())

@@ -3,13 +3,16 @@
 Every path given back is absolute and free of symlinks, so that one file has one path.
 """
 
+# Paths are strings until a file is taken: a Path costs more than all else that is asked of it.
+# ruff: noqa: PTH110, PTH112, PTH113, PTH114, PTH118, PTH119, PTH123
+
 from __future__ import annotations
 
 import os
-import re
+import stat
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
 
 import pathspec
 
@@ -40,82 +43,16 @@ _ALWAYS_SKIPPED = frozenset(
     }
 )
 # Build output, unless git tracks it: a package may well be called `build`.
-_SKIPPED_UNTRACKED = frozenset({"build", "dist", "venv", "_build"})
-
-# Every match of the pattern below holds one of these, and they are found faster.
-_TELLTALES = (
-    *(b"custom_op", b"triton_op", b"torch.library", b"Library", b"import library"),
-    *(b"impl_abstract", b"infer_schema", b"mutates_args", b".define", b".impl"),
-    *(b"register_fake", b"register_kernel", b"register_autograd", b"register_vmap"),
-    *(b"register_autocast", b"register_torch_dispatch"),
-    *(b". library", b" .library", b". define", b". impl"),
-)
-_REGISTERING = re.compile(
-    rb"custom_op|triton_op|torch\s*\.\s*library|\bLibrary\b|import library|impl_abstract"
-    rb"|\bregister_(?:fake|kernel|autograd|vmap|autocast|torch_dispatch)\b"
-    rb"|infer_schema|mutates_args|\.\s*(?:define|impl)\b"
-)
-
-
-def may_register(data: bytes) -> bool:
-    """Say whether a file with these bytes can hold a registration that names torch's API.
-
-    One that registers through a project helper or a renamed import need not hold any of these
-    words; look for the names of those with ``mentions``.
-    """
-    return any(word in data for word in _TELLTALES) and _REGISTERING.search(data) is not None
+_SKIPPED = _ALWAYS_SKIPPED | {"build", "dist", "venv", "_build"}
 
 
 def read_bytes(path: Path) -> bytes | None:
     """Return what a file holds; None where it cannot be read."""
     try:
-        return path.read_bytes()
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
     except OSError:
         return None
-
-
-def as_bytes(name: str) -> bytes:
-    """Return a name as files hold it: that of a file, or what a string literal says, too.
-
-    The name of a file need not be UTF-8, and a literal may hold half a pair of surrogates.
-    """
-    try:
-        return name.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return name.encode("utf-8", "surrogatepass")
-
-
-def mentions(names: Iterable[str]) -> re.Pattern[bytes]:
-    """Return a pattern that finds any of the names as a whole word; of no names: none."""
-    words = sorted({re.escape(as_bytes(name)) for name in names})
-    if not words:
-        return re.compile(rb"(?!)")
-    return re.compile(rb"(?<!\w)(?:" + b"|".join(words) + rb")(?!\w)")
-
-
-class Words:
-    """A set of names, and whether bytes hold any of them as a whole word."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        # One pattern a name: each starts with a literal, which is what re finds fast.
-        self._names = [
-            (as_bytes(name), re.compile(re.escape(as_bytes(name)) + rb"(?!\w)"))
-            for name in sorted(set(names))
-        ]
-
-    def in_(self, data: bytes) -> bool:
-        """Say whether any of the names is a word of the data."""
-        return any(
-            _starts_word(data, match.start())
-            for literal, pattern in self._names
-            if literal in data
-            for match in pattern.finditer(data)
-        )
-
-
-def _starts_word(data: bytes, at: int) -> bool:
-    before = data[at - 1 : at] if at else b""
-    return not (before.isalnum() or before == b"_")
 
 
 def find_root(paths: Sequence[Path]) -> Path:
@@ -125,7 +62,7 @@ def find_root(paths: Sequence[Path]) -> Path:
     setup.cfg, else the directory the paths have in common (the current one for no paths).
     """
     start = _common_directory(paths)
-    answer = _git(start, "rev-parse", "--show-toplevel")
+    answer = _git(os.fspath(start), "rev-parse", "--show-toplevel")
     if answer is not None and answer.strip():
         return real_path(Path(os.fsdecode(answer).rstrip("\n")))
     for directory in (start, *start.parents):
@@ -156,78 +93,114 @@ def _find(
     paths: Sequence[Path], root: Path, suffixes: frozenset[str], exclude: Sequence[str]
 ) -> list[Path]:
     root = real_path(root)
-    spec = pathspec.GitIgnoreSpec.from_lines(exclude)
-    found: set[Path] = set()
+    spec = pathspec.GitIgnoreSpec.from_lines(exclude) if exclude else None
+    within = os.path.join(root, "")
+    ends = tuple(suffixes)
+    found: set[str] = set()
     for path in paths:
         if not path.is_dir():
-            found.add(real_path(path))
+            found.add(os.path.realpath(path))
             continue
-        directory = real_path(path)
-        for candidate in _list(directory):
-            if candidate.suffix not in suffixes:
+        directories: dict[str, str] = {}
+        for candidate in _list(os.path.realpath(path)):
+            if not candidate.endswith(ends) or PurePath(candidate).suffix not in suffixes:
                 continue
-            real = real_path(candidate)
-            if real != candidate and not real.is_relative_to(root):
+            real = _real_file(candidate, directories)
+            if real is None or (real != candidate and not real.startswith(within)):
                 continue
-            if not real.is_file() or (exclude and spec.match_file(_relative(real, root))):
+            if spec is not None and spec.match_file(_relative(real, os.fspath(root))):
                 continue
             found.add(real)
-    return sorted(found)
+    return sorted(map(Path, found), key=parts_of)
 
 
-def _list(directory: Path) -> Iterator[Path]:
-    """Yield the files of a directory that git does not ignore."""
-    tracked = _git(directory, "ls-files", "-c", "-z")
-    untracked = _git(directory, "ls-files", "-o", "--exclude-standard", "-z")
-    if tracked is None or untracked is None:
-        yield from _walk(directory, [])
-    elif _git(directory, "check-ignore", "-q", ".") is not None:
-        # Named on purpose though ignored: git would list nothing of it.
-        yield from _walk(directory, [])
-    else:
-        for listing, skipped in (
-            (tracked, _ALWAYS_SKIPPED),
-            (untracked, _ALWAYS_SKIPPED | _SKIPPED_UNTRACKED),
-        ):
-            for raw in listing.split(b"\0"):
-                relative = Path(os.fsdecode(raw))
-                if not raw or any(part in skipped for part in relative.parts[:-1]):
-                    continue
-                yield from _files_of(directory / relative)
+def parts_of(path: Path) -> tuple[str, ...]:
+    """Return the key that sorts paths as paths compare, looked up once for each."""
+    return path.parts
 
 
-def _files_of(entry: Path) -> Iterator[Path]:
-    """Yield the entry of a git listing; of a submodule or a nested repository, its files."""
-    if not entry.is_dir():
-        yield entry
-    elif not entry.is_symlink() and entry.name not in _ALWAYS_SKIPPED | _SKIPPED_UNTRACKED:
-        yield from _list(entry)
-
-
-def _walk(directory: Path, rules: list[tuple[Path, pathspec.GitIgnoreSpec]]) -> Iterator[Path]:
-    ignore_file = directory / ".gitignore"
-    if ignore_file.is_file():
-        lines = ignore_file.read_text("utf-8", errors="replace").splitlines()
-        rules = [*rules, (directory, pathspec.GitIgnoreSpec.from_lines(lines))]
+def _real_file(path: str, directories: dict[str, str]) -> str | None:
+    """Return the real path of a regular file; ``directories`` holds those of directories."""
+    directory, name = os.path.split(path)
+    real = directories.get(directory)
+    if real is None:
+        real = directories[directory] = os.path.realpath(directory)
+    path = os.path.join(real, name)
     try:
-        entries = sorted(directory.iterdir())
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return None
+    if stat.S_ISLNK(mode):
+        path = os.path.realpath(path)
+        return path if os.path.isfile(path) else None
+    return path if stat.S_ISREG(mode) else None
+
+
+def _list(directory: str) -> Iterator[str]:
+    """Yield the files of a directory that git does not ignore."""
+    listing = _git(directory, "ls-files", "-t", "-c", "-o", "--exclude-standard", "-z")
+    if listing is None or _is_ignored(directory):
+        # Without git; or named on purpose though ignored: git would list nothing of it.
+        yield from _walk(directory, [])
+        return
+    for entry in listing.split(b"\0"):
+        # A tag and a space stand before the path; of what git does not track, it is "?".
+        skipped = _SKIPPED if entry.startswith(b"?") else _ALWAYS_SKIPPED
+        relative = os.fsdecode(entry[2:])
+        if relative and skipped.isdisjoint(relative.split("/")[:-1]):
+            yield from _files_of(os.path.join(directory, relative))
+
+
+def _is_ignored(directory: str) -> bool:
+    # The top of a working tree cannot be.
+    if os.path.exists(os.path.join(directory, ".git")):
+        return False
+    return _git(directory, "check-ignore", "-q", ".") is not None
+
+
+def _files_of(entry: str) -> Iterator[str]:
+    """Yield the entry of a git listing; of a submodule or a nested repository, its files."""
+    if not os.path.isdir(entry):
+        yield entry
+    elif not os.path.islink(entry) and os.path.basename(entry.rstrip("/")) not in _SKIPPED:
+        yield from _list(entry.rstrip("/"))
+
+
+def _walk(directory: str, rules: list[tuple[str, pathspec.GitIgnoreSpec]]) -> Iterator[str]:
+    try:
+        with os.scandir(directory) as listing:
+            entries = sorted(listing, key=lambda entry: entry.name)
     except OSError:
         return
+    if any(entry.name == ".gitignore" and entry.is_file() for entry in entries):
+        lines = _lines(os.path.join(directory, ".gitignore"))
+        rules = [*rules, (directory, pathspec.GitIgnoreSpec.from_lines(lines))]
     for entry in entries:
-        if entry.is_dir():
+        if _is_directory(entry):
             if (
                 entry.is_symlink()
-                or entry.name in _ALWAYS_SKIPPED | _SKIPPED_UNTRACKED
-                or (entry / "pyvenv.cfg").is_file()
-                or _ignored(entry, rules, "/")
+                or entry.name in _SKIPPED
+                or os.path.isfile(os.path.join(entry.path, "pyvenv.cfg"))
+                or _ignored(entry.path, rules, "/")
             ):
                 continue
-            yield from _walk(entry, rules)
-        elif not _ignored(entry, rules, ""):
-            yield entry
+            yield from _walk(entry.path, rules)
+        elif not _ignored(entry.path, rules, ""):
+            yield entry.path
 
 
-def _ignored(path: Path, rules: list[tuple[Path, pathspec.GitIgnoreSpec]], end: str) -> bool:
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _lines(path: str) -> list[str]:
+    return (read_bytes(Path(path)) or b"").decode("utf-8", "replace").splitlines()
+
+
+def _ignored(path: str, rules: list[tuple[str, pathspec.GitIgnoreSpec]], end: str) -> bool:
     # The deepest file that says anything decides, as in git.
     for base, spec in reversed(rules):
         verdict = spec.check_file(_relative(path, base) + end).include
@@ -236,8 +209,10 @@ def _ignored(path: Path, rules: list[tuple[Path, pathspec.GitIgnoreSpec]], end: 
     return False
 
 
-def _relative(path: Path, base: Path) -> str:
-    return path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
+def _relative(path: str, base: str) -> str:
+    inside = os.path.join(base, "")
+    relative = path.removeprefix(inside)
+    return relative.replace(os.sep, "/")
 
 
 def _common_directory(paths: Sequence[Path]) -> Path:
@@ -254,7 +229,7 @@ def _common_directory(paths: Sequence[Path]) -> Path:
     return start
 
 
-def _git(directory: Path, *arguments: str) -> bytes | None:
+def _git(directory: str, *arguments: str) -> bytes | None:
     """Run git; None where there is no git, no repository, or git refuses."""
     # Set while a hook runs, and then about the repository of the hook, not the one asked for.
     environment = {
@@ -264,7 +239,7 @@ def _git(directory: Path, *arguments: str) -> bytes | None:
     }
     try:
         done = subprocess.run(
-            ["git", "-C", str(directory), *arguments],
+            ["git", "-C", directory, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.config.model import Registrar
-from opscaffold.source.files import Words, may_register
 from opscaffold.source.frames import Use
 from opscaffold.source.helpers import Helpers
 from opscaffold.source.libraries import Libraries
@@ -22,6 +21,7 @@ from opscaffold.source.strings import Strings
 from opscaffold.source.texts import unknown
 from opscaffold.source.torch_api import API_WORDS, DEFINING, FUNCTIONS, INFER_SCHEMA, LIBRARY
 from opscaffold.source.tree import Tree
+from opscaffold.source.words import Words, may_register
 
 
 @dataclass(slots=True)
@@ -59,7 +59,8 @@ class OpFinder:
     def find(self) -> Found:
         """Return every op that the tree registers."""
         self._words = self.described.names()
-        paths = [p for p in sorted(self.tree.files) if self._may_register(p)]
+        words = Words(self._words)
+        paths = [p for p in self.tree.ordered if self._may_register(p, words)]
         described: list[Registration] = []
         while True:
             for path in paths:
@@ -131,15 +132,15 @@ class OpFinder:
             if not in_sight and not (dotted or "").startswith("torch."):
                 yield UnknownHelper(module, node, dotted or unknown(node.func).hint.strip("{}"))
 
-    def _may_register(self, path: Path) -> bool:
+    def _may_register(self, path: Path, words: Words) -> bool:
         data = self.tree.read(path)
         # What cannot be read is loaded, and so becomes a problem.
-        return data is None or may_register(data) or Words(self._words).in_(data)
+        return data is None or may_register(data) or words.in_(data)
 
     def _mentioning(self, names: set[str]) -> list[Path]:
         words = Words(names)
         seen = {module.path for module in self._modules}
-        rest = sorted(self.tree.files - seen)
+        rest = [path for path in self.tree.ordered if path not in seen]
         return [path for path in rest if words.in_(self.tree.read(path) or b"")]
 
     def _new_words(self) -> set[str]:

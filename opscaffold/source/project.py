@@ -53,7 +53,7 @@ class Project:
     @property
     def files(self) -> list[Path]:
         """All Python files of the root, read or not, by path."""
-        return sorted(self._tree.files)
+        return list(self._tree.ordered)
 
     @property
     def modules(self) -> list[Module]:
@@ -122,7 +122,7 @@ class Project:
 
     def module_named(self, name: str) -> Module | None:
         """Return the module with a dotted name, or None."""
-        for path in sorted(self._tree.files):
+        for path in self._tree.ordered:
             if self._tree.name_of(path) == name:
                 return self._tree.load(path)
         return None

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from opscaffold.source.exports import export_nodes
-from opscaffold.source.files import mentions
 from opscaffold.source.hits import Hit, OpIndex
 from opscaffold.source.mentions import StringReader
 from opscaffold.source.model import Module, Op, Reference, Use
 from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.sites import statement_of
 from opscaffold.source.tree import Tree
+from opscaffold.source.words import Words
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _RUN_TIME_IMPORTS = frozenset(
@@ -88,22 +88,24 @@ class ReferenceFinder:
         self.words = pending = self._first_words()
         owners: set[str] = set(self.index.spaces)
         found: dict[Path, Module | None] = {}
-        spaces = mentions(self.index.spaces)
+        spaces = Words(self.index.spaces)
         while pending:
-            pattern, holders = mentions(pending), mentions(owners)
-            for path in sorted(self.tree.files - found.keys()):
+            names, holders = Words(pending), Words(owners)
+            for path in self.tree.ordered:
+                if path in found:
+                    continue
                 data = self.tree.read(path) or b""
                 if (
-                    pattern.search(data)
+                    names.in_(data)
                     # An op may be reached by what holds it and a name that is computed,
                     # or a name be given to its namespace.
-                    or (b"getattr" in data and holders.search(data))
-                    or (b"ops" in data and spaces.search(data))
+                    or (b"getattr" in data and holders.in_(data))
+                    or (b"ops" in data and spaces.in_(data))
                 ):
                     found[path] = self.tree.load(path)
-            names = {m: self._aliases(m) for m in found.values() if m is not None}
-            new_owners = {m.name.rpartition(".")[2] for m, bound in names.items() if bound}
-            pending = set().union(*names.values()) - self.words
+            bound = {m: self._aliases(m) for m in found.values() if m is not None}
+            new_owners = {m.name.rpartition(".")[2] for m, names_of in bound.items() if names_of}
+            pending = set().union(*bound.values()) - self.words
             if not pending and new_owners - owners:
                 # Nothing new to look for but these: a word that is known finds the same files.
                 pending = set(self.words)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from opscaffold.fs.text import SourceError, SourceText, decode, read_source
 from opscaffold.source.calls import CallIndex
-from opscaffold.source.files import read_bytes
+from opscaffold.source.files import parts_of, read_bytes
 from opscaffold.source.load import Problem, parse_module
 from opscaffold.source.model import Module
 from opscaffold.source.notebooks import SUFFIX, Notebook, NotebookError, read_notebook
 from opscaffold.source.scopes import Scopes
+
+# What is kept of the files' contents once read, in bytes. Looking through all files of a usual
+# tree several times then opens each once; a larger tree reads the rest again.
+_KEPT = 48_000_000
 
 
 class Tree:
@@ -34,8 +38,18 @@ class Tree:
         self._notebooks: dict[Path, Notebook | NotebookError] | None = {} if notebooks else None
         self.overlay = dict(overlay or {})
         self.files = frozenset(files)
+        self.ordered: Sequence[Path] = sorted(self.files, key=parts_of)
+        """The files, by path."""
         self.problems: list[Problem] = []
-        self._directories = {parent for file in self.files for parent in file.parents}
+        self._kept: dict[Path, bytes] = {}
+        self._room = _KEPT
+        # The directory from which Python would import what stands in a directory.
+        self._base: dict[Path, Path] = {}
+        self._directories: set[Path] = set()
+        for directory in {file.parent for file in self.files}:
+            while directory not in self._directories:
+                self._directories.add(directory)
+                directory = directory.parent
         self._modules: dict[Path, Module | None] = {}
         self._scopes: dict[Module, Scopes] = {}
         self._calls: dict[Module, CallIndex] = {}
@@ -44,10 +58,13 @@ class Tree:
         # The directories that hold a module of a name, in whatever package it is.
         self._stems: dict[str, list[Path]] = {}
         self._changes_path: dict[Path, bool] = {}
-        for file in sorted(self.files):
+        depth: dict[Path, int] = {}
+        for file in self.ordered:
             self._stems.setdefault(file.stem, []).append(file.parent)
             base = self.base_of(file)
-            top = file.relative_to(base).parts[0]
+            if base not in depth:
+                depth[base] = len(base.parts)
+            top = file.parts[depth[base]]
             bases = self._bases.setdefault(top.removesuffix(".py"), [])
             if base not in bases:
                 bases.append(base)
@@ -74,7 +91,16 @@ class Tree:
             notebook = self.notebook(path)
             return None if notebook is None else notebook.text.encode("utf-8", "surrogatepass")
         data = self.overlay.get(path)
-        return read_bytes(path) if data is None else data
+        return self._read(path) if data is None else data
+
+    def _read(self, path: Path) -> bytes | None:
+        data = self._kept.get(path)
+        if data is None:
+            data = read_bytes(path)
+            if data is not None and path in self.files and len(data) <= self._room:
+                self._kept[path] = data
+                self._room -= len(data)
+        return data
 
     def notebook(self, path: Path) -> Notebook | None:
         """Return a notebook of the tree; None for other files, and where it cannot be read."""
@@ -99,6 +125,8 @@ class Tree:
                     return Problem(path, 1, 1, str(self._notebooks[path]))
                 source = SourceText(notebook.text, "utf-8")
             else:
+                data = self._read(path) if data is None else data
+                # What cannot be read is read again for the reason.
                 source = read_source(path) if data is None else decode(data, path)
         except SourceError as error:
             return Problem(path, error.line, error.column, error.message)
@@ -125,10 +153,16 @@ class Tree:
 
         That is the one above its outermost package.
         """
-        directory = path.parent
-        while directory != directory.parent and (directory / "__init__.py") in self.files:
-            directory = directory.parent
-        return directory
+        return self._base_of(path.parent)
+
+    def _base_of(self, directory: Path) -> Path:
+        base = self._base.get(directory)
+        if base is None:
+            base = directory
+            if directory != directory.parent and (directory / "__init__.py") in self.files:
+                base = self._base_of(directory.parent)
+            self._base[directory] = base
+        return base
 
     def name_of(self, path: Path) -> str:
         """Return the dotted module name of a file.

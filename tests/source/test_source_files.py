@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opscaffold.source.files import (
-    Words,
-    find_documents,
-    find_files,
-    find_root,
-    may_register,
-    mentions,
-)
+from opscaffold.source.files import find_documents, find_files, find_root
 
 
 def make(root: Path, *names: str) -> None:
@@ -167,36 +160,3 @@ def test_an_unreadable_directory_is_passed_over(root):
         assert found(root) == ["a.py"]
     finally:
         (root / "locked").chmod(0o700)
-
-
-@pytest.mark.parametrize(
-    ("text", "may"),
-    [
-        ("from torch import library as l", True),
-        ("torch . library . define", True),
-        ("@x.register_fake", True),
-        ("lib.impl('a', f)", True),
-        ("import numpy as np", False),
-        ("library = 1; redefine(x); x.implement()", False),
-        ("register_fakery()", False),
-    ],
-)
-def test_the_byte_filter_lets_registrations_through(text, may):
-    assert may_register(text.encode()) is may
-
-
-def test_names_are_looked_for_as_words():
-    pattern = mentions(["scale", "f_"])
-    assert pattern.search(b"ops.scale(x)")
-    assert pattern.search(b"(f_)")
-    assert not pattern.search(b"scale_out rescale f_x")
-    assert not mentions([]).search(b"anything")
-
-
-@pytest.mark.parametrize(
-    ("name", "data"), [(os.fsdecode(b"ops_\xff"), b"ops_\xff"), ("\ud800", b"\xed\xa0\x80")]
-)
-def test_names_that_are_no_text_are_looked_for_all_the_same(name: str, data: bytes) -> None:
-    assert mentions([name]).search(b"import " + data)
-    assert Words([name]).in_(b"import " + data)
-    assert not Words([name]).in_(b"import ops")
