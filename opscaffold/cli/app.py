@@ -22,7 +22,7 @@ from opscaffold.cli.check import check
 from opscaffold.cli.explain import explain
 from opscaffold.cli.migrate import migrate
 from opscaffold.cli.new import new
-from opscaffold.cli.parameters import Command
+from opscaffold.cli.parameters import Command, take_plainly
 from opscaffold.cli.streams import drop_output, is_lost_output, reserve
 from opscaffold.cli.template import template
 from opscaffold.cli.verify import verify
@@ -41,12 +41,21 @@ class _ReaderLeftError(Exception):
     """A broken pipe, by a name that typer does not know: it would exit with 1, our "no"."""
 
 
+class _StoppedError(Exception):
+    """An interruption, by a name that typer does not know: some releases exit without a word."""
+
+
 class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return take_plainly(super().get_params(ctx))
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             raise _ReaderLeftError from None
+        except KeyboardInterrupt:
+            raise _StoppedError from None
 
 
 # Typer's rich help would import rich for a plain `--help`.
@@ -99,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _reader_left()
     except UserError as error:
         return _report(f"opscaffold: error: {error}", USAGE)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _StoppedError):
         return _report("opscaffold: interrupted", INTERRUPTED)
     except OSError as error:
         return _output_lost(error) if is_lost_output(error) else _report_fault(error)
