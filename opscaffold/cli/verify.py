@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -30,6 +30,15 @@ def verify(
         ),
     ],
     *,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="OLD",
+            help="Compare with the ops of an older program on the same calls: verify --against "
+            "OLD NEW.",
+        ),
+    ] = None,
     op: Annotated[
         list[str] | None,
         typer.Option("--op", metavar="NS::NAME", help="Run this op alone. May be repeated."),
@@ -120,12 +129,15 @@ def verify(
 
     if output is not None and str(output) == STDOUT:
         output = None
+    if against is not None:
+        _refuse_against(targets, save_samples, fast=fast)
+        _root([against], None)
     home = _root(targets, root)
     config = load_config(home)
     codes = chosen_for(config, listed(select), listed(ignore) or (), PROMISES)
     _refuse_files(output, save_samples, config)
     size = default_memory() if memory is None else parse_size(memory)
-    request = {
+    request: dict[str, Any] = {
         "targets": list(targets),
         "ops": list(dict.fromkeys(op or ())),
         "samples": _functions(samples or ()),
@@ -135,8 +147,15 @@ def verify(
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Of what a terminal cannot show, show the escape.
         sys.stdout.reconfigure(errors="backslashreplace")
+    limits = Limits(timeout, size)
     with Progress(quiet=quiet) as progress:
-        outcome = Run(request, Limits(timeout, size), progress.show).run()
+        if against is not None:
+            from opscaffold.cli.verify_against import run_against
+
+            asked = request["ops"], request["samples"]
+            outcome = run_against(against, targets, *asked, limits, progress.show)
+        else:
+            outcome = Run(request, limits, progress.show).run()
     report = Verified(outcome, home, config, codes)
     write_report(report.render(output_format, output, quiet=quiet), output)
     if output is not None and not quiet:
@@ -162,6 +181,17 @@ def _root(targets: Sequence[str], root: Path | None) -> Path:
         known = "is no directory" if root.exists() else "there is no such file or directory"
         raise UserError(f"--root: {root}: {known}")
     return real_path(root if root is not None else find_root(paths or [Path()]))
+
+
+def _refuse_against(targets: Sequence[str], save: Path | None, *, fast: bool) -> None:
+    from opscaffold.errors import UserError
+
+    if len(targets) != 1:
+        raise UserError("--against compares with one program: verify --against OLD NEW")
+    if save is not None:
+        raise UserError("--save-samples goes without --against: it saves the calls of one program")
+    if fast:
+        raise UserError("--fast goes without --against, which compiles nothing")
 
 
 def _is_dotted(target: str) -> bool:

@@ -144,7 +144,7 @@ class Run:
     def _hear(self, event: Event) -> None:
         match event["event"]:
             case "error":
-                raise UserError(_refusal(event))
+                raise UserError(refusal(event))
             case "ops":
                 self._take_ops(event)
             case "op":
@@ -172,7 +172,7 @@ class Run:
             return
         wrong = [name for name in self._request["ops"] if name not in event["all"]]
         if wrong:
-            raise UserError(f"--op: {_no_such_op(wrong[0], event['all'])}")
+            raise UserError(f"--op: {no_such_op(wrong[0], event['all'])}")
         asked = self._request["ops"]
         unreadable = [e for e in event["unreadable"] if not asked or e["name"] in asked]
         if not event["ops"] and not unreadable:
@@ -211,7 +211,8 @@ class Run:
             self._progress(what, len(self._done), len(self._outcome.ops))
 
 
-def _refusal(event: Event) -> str:
+def refusal(event: Event) -> str:
+    """Say why a worker did not go to work, as its event ``error`` tells."""
     if event["kind"] == "torch":
         return f"{INSTALL} (importing it said: {event['message']})"
     return str(event["message"])
@@ -222,7 +223,8 @@ def _story(ended: Ended) -> str:
     return f"{ended.reason}{'; the last it wrote:' if lines else ''}{lines}"
 
 
-def _no_such_op(name: str, known: Sequence[str]) -> str:
+def no_such_op(name: str, known: Sequence[str]) -> str:
+    """Say that an op was asked for which the import does not register, and what is near."""
     near = difflib.get_close_matches(name, known, 3, 0.5)
     near += [each for each in known if each.endswith(f"::{name}") and each not in near]
     if near:

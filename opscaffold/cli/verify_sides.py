@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from opscaffold.cli.verify_process import Ended, Event, Limits, run_worker
+from opscaffold.cli.verify_run import refusal
 from opscaffold.errors import UserError
 from opscaffold.findings.promises import CRASHED
 
-INSTALL = "verify needs torch: python -m pip install 'opscaffold[torch]'"
+Heard = Callable[[str, str], None]
+"""Told the mode, ``record`` or ``compare``, and the op that is being run."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class Comparison:
     """What running two programs side by side showed."""
 
     ops: list[Event] = field(default_factory=list)
-    """The old program's ops: name, schema, path and line."""
+    """The old program's ops that were asked for: name, schema, path and line."""
+    known: list[str] = field(default_factory=list)
+    """The names of all ops of the old program."""
     calls: dict[str, int] = field(default_factory=dict)
     """By old op: how many of its calls were compared."""
     findings: list[Event] = field(default_factory=list)
@@ -56,7 +60,7 @@ def compare_sides(
     ops: Sequence[str] = (),
     pairs: Mapping[str, Sequence[str]] | None = None,
     samples: Sequence[str] = (),
-    progress: Any = None,
+    progress: Heard | None = None,
 ) -> Comparison:
     """Record what the old program's ops do, and compare the new one's.
 
@@ -84,7 +88,11 @@ def compare_sides(
 
 
 def _to_the_end(
-    request: dict[str, Any], private: Path, limits: Limits, result: Comparison, progress: Any
+    request: dict[str, Any],
+    private: Path,
+    limits: Limits,
+    result: Comparison,
+    progress: Heard | None,
 ) -> None:
     """Run a side, again without the op at which its process died, until it comes to its end."""
     skip: list[str] = []
@@ -117,7 +125,7 @@ def _died(name: str, ended: Ended, places: Mapping[str, Event]) -> Event:
 class _Hearing:
     """Takes the events of one process."""
 
-    def __init__(self, result: Comparison, mode: str, progress: Any) -> None:
+    def __init__(self, result: Comparison, mode: str, progress: Heard | None) -> None:
         self.result, self.mode, self.progress = result, mode, progress
         self.at = ""
         self.places: dict[str, Event] = {}
@@ -125,11 +133,11 @@ class _Hearing:
     def __call__(self, event: Event) -> None:
         match event["event"]:
             case "error":
-                raise UserError(INSTALL if event["kind"] == "torch" else event["message"])
+                raise UserError(refusal(event))
             case "ops":
                 self.places = {op["name"]: op for op in event["ops"]}
                 if self.mode == "record":
-                    self.result.ops = event["ops"]
+                    self.result.ops, self.result.known = event["ops"], event["all"]
             case "op":
                 self.at = event["op"]
                 if self.progress is not None:
