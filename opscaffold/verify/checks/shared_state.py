@@ -19,7 +19,7 @@ from torch import Tensor
 
 from opscaffold.findings.promises import UNDECLARED_WRITE
 from opscaffold.verify.checks.base import Bench, Check, Cost, Observation, call
-from opscaffold.verify.checks.values import distinct
+from opscaffold.verify.checks.values import distinct, random_values
 from opscaffold.verify.memory import Snapshot
 from opscaffold.verify.op import Op
 from opscaffold.verify.sample import Sample
@@ -36,6 +36,8 @@ def run(op: Op, samples: Sequence[Sample], bench: Bench) -> Iterator[Observation
     if not reach.tensors:
         return
     for sample in distinct(samples, STRUCTURES):
+        # An earlier equal call may have left there what this one writes.
+        call(op, random_values(sample, 1))
         before = {name: Snapshot.of(tensor) for name, tensor in reach.tensors.items()}
         if call(op, sample).error is not None:
             continue
