@@ -90,7 +90,9 @@ def _is_own(path: Path, own: tuple[Path, ...]) -> bool:
     if _is_in_torch(path):
         return False
     path = path.resolve()
-    if any(path.is_relative_to(directory) for directory in own):
+    inside = [path.relative_to(home).parts for home in own if path.is_relative_to(home)]
+    if any(not _INSTALLED_NAMES & set(parts) for parts in inside):
+        # An environment may lie within a project.
         return True
     installed = any(path.is_relative_to(directory) for directory in _INSTALLED)
     return not installed and not _INSTALLED_NAMES & set(path.parts)
