@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from opscaffold.effects.expressions import Expressions, literal_key
 from opscaffold.effects.trace import Effect
-from opscaffold.effects.values import Env, Value, gathered, merged
+from opscaffold.effects.values import Env, Value, gathered, is_made_once, merged
 
 _ADDING = frozenset(
     {"append", "appendleft", "insert", "extend", "extendleft", "update", "setdefault"}
@@ -96,7 +96,7 @@ def _repeated(value: Value, anew: set[str]) -> Value:
     """A value that is put into a container round by round; ``anew`` is made in each round."""
     same = frozenset(
         replace(r, exact=False, whole=False, several=True)
-        if r.root.startswith("fresh:") and r.root not in anew
+        if is_made_once(r) and r.root not in anew
         else r
         for r in value.refs
     )

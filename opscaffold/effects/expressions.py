@@ -18,6 +18,7 @@ from opscaffold.effects.values import (
     Made,
     Value,
     gathered,
+    is_made_once,
     join,
     merged,
 )
@@ -248,7 +249,7 @@ class Expressions(Conditions):
         env.touched |= scope.touched
         refs = gathered(values).refs
         # What each round made anew is separate; what was there before is the same every time.
-        kept = {r for r in refs if r.root.startswith("fresh:") and made not in r.root}
+        kept = {r for r in refs if is_made_once(r) and made not in r.root}
         views = {replace(r, exact=False, whole=False, several=True) for r in kept}
         return Value(False, refs=frozenset(refs - kept | views), container=True)
 

@@ -60,6 +60,7 @@ class _Kernel:
 
     def __init__(self, function: FunctionNode, names: Names, stack: tuple[ast.AST, ...]) -> None:
         self.names, self.stack = names, stack
+        self._returns: dict[ast.AST, frozenset[str]] = {}
         spec = function.args
         every = (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)
         self.roots: dict[str, frozenset[str]] = {a.arg: frozenset({a.arg}) for a in every}
@@ -119,8 +120,25 @@ class _Kernel:
             return self.of(func.value)
         if isinstance(func, ast.Name) and hasattr(builtins, func.id):
             return frozenset()
-        # A helper may hand back any of the pointers that it is given.
-        return frozenset[str]().union(*(self.of(a) for a in _arguments(expr)))
+        return self.handed_back(expr)
+
+    def handed_back(self, call: ast.Call) -> frozenset[str]:
+        """The parameters of which a helper in sight makes the pointer that it returns.
+
+        What a helper out of sight is given counts as touched in an unknown way already.
+        """
+        found = self.names.function(call.func)
+        bound = None if found is None else bound_to(call, found[0])
+        within = found is not None and is_jit(*found) and found[0] not in self.stack
+        if found is None or bound is None or not within or len(self.stack) >= _DEPTH:
+            return frozenset()
+        function, names = found
+        if function not in self._returns:
+            inner = _Kernel(function, names, (*self.stack, function))
+            values = [n.value for n in _nodes(function) if isinstance(n, ast.Return) and n.value]
+            self._returns[function] = frozenset[str]().union(*map(inner.of, values))
+        given = (bound[p] for p in self._returns[function] if p in bound)
+        return frozenset[str]().union(*map(self.of, given))
 
     def language(self, func: ast.expr) -> str | None:
         """The name of a function of ``triton.language``."""

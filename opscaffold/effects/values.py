@@ -181,6 +181,14 @@ SCALAR = Value(null=False)
 ANYTHING = Value(refs=frozenset({UNSEEN}))
 
 
+def is_made_once(ref: Ref) -> bool:
+    """Whether a ref is to memory that was allocated, and is the same in each round of a loop.
+
+    An element of several tensors that are gone through is another one in each round.
+    """
+    return ref.root.startswith("fresh:") and not ref.root.endswith(".*")
+
+
 def fresh(line: int, column: int, within: str = "", *, several: bool = False) -> Value:
     """A tensor allocated at this place, or several at once; ``within`` tells calls apart."""
     ref = Ref(f"fresh:{line}:{column}{within}", True, True, several=several)

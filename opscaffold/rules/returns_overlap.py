@@ -134,6 +134,20 @@ def steps(x: Tensor, n: int) -> list[Tensor]:
 """,
         _OP
         + """
+@torch.library.custom_op("demo::each", mutates_args=())
+def each(xs: list[Tensor]) -> list[Tensor]:
+    return [x * 2 for x in xs]
+
+
+@torch.library.custom_op("demo::turned", mutates_args=())
+def turned(x: Tensor, ws: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+    grads = []
+    for part in each(ws):
+        grads.append(part.t())
+    return x * 2, grads + [made.t() for made in each(ws)]
+""",
+        _OP
+        + """
 @torch.library.custom_op("demo::parts", mutates_args=())
 def parts(x: Tensor, n: int) -> list[Tensor]:
     return [part.clone() for part in (x * 2).chunk(n)]

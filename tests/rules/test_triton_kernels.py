@@ -29,6 +29,14 @@ def shifted(p, by):
     return p + by
 
 
+@triton.jit
+def looked_up(row, starts, n):
+    low = 0
+    while tl.load(starts + low) < row:
+        low += 1
+    return low
+
+
 @triton.autotune(configs=[], key=["n"])
 @triton.jit
 def kernel(x_ptr, o_ptr, n, B: tl.constexpr):
@@ -107,10 +115,17 @@ def test_every_way_to_launch_is_followed(launch: str, op: str, tmp_path: Path) -
         "tl.static_print(o_ptr)",
         "return",
         "seen = tl.load(o_ptr + at)",
+        "tl.store(unknown(o_ptr, at), seen)",
+        "tl.static_assert(looked_up(n, o_ptr, n) >= 0)",
     ],
 )
 def test_what_is_not_surely_stored_through_is_not_reported(kernel: str, tmp_path: Path) -> None:
     assert reported(kernel, tmp_path) == []
+
+
+@pytest.mark.parametrize("at", ["looked_up(n, x_ptr, n)", "looked_up(row=n, starts=x_ptr, n=n)"])
+def test_a_helper_that_looks_something_up_hands_no_pointer_back(at: str, tmp_path: Path) -> None:
+    assert reported(f"at = {at}\ntl.store(o_ptr + at, 1)", tmp_path) == ["OPS301 o"]
 
 
 def test_what_the_op_says_is_right(tmp_path: Path) -> None:
