@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from opscaffold.cli.parameters import Command
 from opscaffold.cli.template_check import check
 
 template = typer.Typer(
@@ -19,4 +20,4 @@ def root() -> None:
     """For people who keep their own templates."""
 
 
-template.command()(check)
+template.command(cls=Command)(check)

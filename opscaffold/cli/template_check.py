@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import os
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,6 +82,7 @@ def check(
     from opscaffold.cli.template_report import render_json, render_text
     from opscaffold.cli.template_run import run_cells
     from opscaffold.cli.template_tools import chosen_tools
+    from opscaffold.cli.verify_process import private_directory
     from opscaffold.scaffold.templates import check_layout
 
     if template is not None:
@@ -97,11 +95,13 @@ def check(
             verdict = "ok" if green else "RED"
             typer.echo(f"{group}: {name} {verdict}, {seconds:.1f} s", err=True)
 
-    with _directory(keep) as directory:
-        result = run_cells(groups, tools, directory, own=template, jobs=jobs, tell=tell)
+    if keep is not None:
+        keep = _made(keep)
+    with private_directory() as private:
+        directory = private / "packages" if keep is None else keep
+        directory.mkdir(exist_ok=True)
+        result = run_cells(groups, tools, directory, private, own=template, jobs=jobs, tell=tell)
     render = render_json if output_format is Format.JSON else render_text
-    if sys.stdout.isatty() and not quiet:
-        typer.echo("", err=True)
     typer.echo(render(result), nl=False)
     return RED if result.reds else OK
 
@@ -120,21 +120,14 @@ def _chosen(names: Sequence[str], *, full: bool) -> tuple[Group, ...]:
     return groups("chosen", [cells[name] for name in dict.fromkeys(names)])
 
 
-@contextlib.contextmanager
-def _directory(keep: Path | None) -> Iterator[Path]:
-    """Where packages are made: an empty directory. Raises UserError where there can be none."""
+def _made(keep: Path) -> Path:
+    """An empty directory, made where there is none. Raises UserError where there can be none."""
     from opscaffold.errors import UserError
 
-    if keep is None:
-        with tempfile.TemporaryDirectory(
-            prefix="opscaffold-template-", ignore_cleanup_errors=True
-        ) as made:
-            yield Path(made).resolve()
-        return
     try:
         keep.mkdir(parents=True, exist_ok=True)
         if any(keep.iterdir()):
             raise UserError(f"--keep: {keep} is not empty; name a new directory")
     except OSError as error:
         raise UserError(f"--keep: {keep}: {error.strerror or error}") from None
-    yield keep.resolve()
+    return keep.resolve()

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _UNWANTED = ("PYTEST_ADDOPTS", "MYPYPATH", "FORCE_COLOR", "MYPY_FORCE_COLOR", "PY_COLORS")
 _WANTED = {"PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "COLUMNS": "200", "TERM": "dumb"}
 
+_GRACE = 5.0
+
 
 @dataclass(frozen=True)
 class Red:
@@ -66,6 +68,7 @@ def run_cells(
     groups: Sequence[Group],
     tools: Sequence[Tool],
     directory: Path,
+    private: Path,
     *,
     own: Path | None = None,
     jobs: int = 1,
@@ -73,11 +76,12 @@ def run_cells(
 ) -> Result:
     """Render the groups into ``directory`` and run the tools on them, ``jobs`` at once.
 
-    Output is kept there in ``logs``, caches in ``caches``. Whatever is raised, no process is left.
+    What the tools say is kept there in ``logs``. ``private`` is for their caches and temporary
+    files. Whatever is raised, no process is left.
     """
     started = time.monotonic()
     result = Result(groups, (RENDER, *(tool.name for tool in tools)))
-    places = list(_render(result, directory, own, tell))
+    places = [Place(*made, private) for made in _render(result, directory, own, tell)]
     logs = directory / "logs"
     logs.mkdir(exist_ok=True)
     # Those that share a cache run one after the other.
@@ -111,7 +115,10 @@ def run_cells(
     return result
 
 
-def _render(result: Result, directory: Path, own: Path | None, tell: Told) -> Iterator[Place]:
+def _render(
+    result: Result, directory: Path, own: Path | None, tell: Told
+) -> Iterator[tuple[Group, Path]]:
+    """Each group as far as it can be rendered, and where its package is."""
     from opscaffold.scaffold.matrix import Group
 
     # One after the other: rendering changes the working directory.
@@ -134,7 +141,7 @@ def _render(result: Result, directory: Path, own: Path | None, tell: Told) -> It
         tell(group.name, RENDER, not said, spent)
         left = Group(group.name, sound)
         if sound and (sound == group.cells or not _rendered(left, directory, own)):
-            yield Place(left, directory / group.name, directory / "caches")
+            yield left, directory / group.name
 
 
 def _rendered(group: Group, directory: Path, own: Path | None) -> str:
@@ -190,7 +197,7 @@ class _Processes:
             process = subprocess.Popen(
                 [sys.executable, "-m", *tool.arguments(place)],
                 cwd=place.path,
-                env=_environment(tool),
+                env=_environment(tool, place.private),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE if tool.ours else subprocess.STDOUT,
@@ -209,16 +216,28 @@ class _Processes:
         """End them, with all that they started, and start no more."""
         with self._lock:
             self._over = True
-            for process in self._running:
-                with contextlib.suppress(ProcessLookupError):
-                    if os.name == "posix":
-                        os.killpg(process.pid, signal.SIGKILL)
-                    else:
-                        process.kill()
+            running = [*self._running]
+        # Verify has a process of its own to end.
+        for process in running:
+            _signal(process, signal.SIGTERM)
+        for process in running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE)
+        for process in running:
+            _signal(process, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
-def _environment(tool: Tool) -> dict[str, str]:
+def _signal(process: subprocess.Popen[str], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(process.pid, number)
+        else:
+            process.kill()
+
+
+def _environment(tool: Tool, private: Path) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if k not in _UNWANTED} | _WANTED
+    env["TMPDIR"] = str(private)
     # Tensors here are tiny, and the jobs fill the cores.
     env.setdefault("OMP_NUM_THREADS", "1")
     if tool.ours:

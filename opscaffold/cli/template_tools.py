@@ -26,11 +26,11 @@ Blame = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True)
 class Place:
-    """A rendered package, and where tools may keep what outlives one of their runs."""
+    """A rendered package, and where tools may keep caches and temporary files."""
 
     group: Group
     path: Path
-    caches: Path
+    private: Path
 
     @property
     def sources(self) -> str:
@@ -145,7 +145,7 @@ TOOLS: Mapping[str, Tool] = {
             ("mypy", "torch"),
             lambda place: (
                 *("mypy", "--strict", "--no-error-summary", "--show-column-numbers"),
-                *("--cache-dir", str(place.caches / "mypy"), place.sources),
+                *("--cache-dir", str(place.private / "mypy"), place.sources),
             ),
             _of_mypy,
         ),

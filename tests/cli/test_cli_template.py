@@ -214,16 +214,17 @@ def test_an_interrupt_ends_what_runs(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     tools = [slow_tool("long", 100), slow_tool("short", 0)]
+    made = groups("cells", leaves()[:1])
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        run_cells(groups("cells", leaves()[:1]), tools, tmp_path, jobs=2, tell=tell)
+        run_cells(made, tools, tmp_path, tmp_path, jobs=2, tell=tell)
     assert time.monotonic() - started < 50
 
 
 def test_a_tool_that_dies_in_silence_is_red_in_every_cell(tmp_path: Path) -> None:
     tool = Tool("absent", (), lambda _: ("no_such_module_anywhere",), lambda _, __: {})
     made = groups("cells", leaves())
-    result: Result = run_cells(made, [tool], tmp_path)
+    result: Result = run_cells(made, [tool], tmp_path, tmp_path)
     (told,) = result.reds
     assert told.cells == LEAVES
     assert "No module named no_such_module_anywhere" in told.output[-1]
