@@ -130,25 +130,29 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def choose(op: Op, samples: Sequence[Sample], most: int) -> list[Sample]:
-    """A few samples that a compiler takes: as unlike each other as can be, simplest first.
-
-    Those come first that differ in which arguments are given, then in dtypes, then in layout.
-    """
+    """A few samples that a compiler takes, as unlike each other as can be, simplest first."""
     usable = [sample for sample in samples if _compiles(op, sample)]
     if not usable:
         return []
     made = [each for each in variants(op, usable[0]) if _compiles(op, each)]
+    return unlike(op, [*usable, *made])[:most]
+
+
+def unlike(op: Op, samples: Sequence[Sample]) -> list[Sample]:
+    """Samples without those that bring nothing new to the ones before them.
+
+    Those come first that differ in which arguments are given, then in dtypes, then in layout.
+    """
     seen: set[object] = set()
     picked: list[Sample] = []
     for key in _TRAITS:
-        for sample in [*usable, *made]:
-            known = (key, key(op, sample))
-            if known not in seen:
-                seen.add(known)
-                if all(sample is not other for other in picked):
-                    picked.append(sample)
-                    seen.update((trait, trait(op, sample)) for trait in _TRAITS)
-    return picked[:most]
+        for sample in samples:
+            if (key, key(op, sample)) in seen:
+                continue
+            seen.update((trait, trait(op, sample)) for trait in _TRAITS)
+            if all(sample is not other for other in picked):
+                picked.append(sample)
+    return picked
 
 
 def _dtypes(op: Op, sample: Sample) -> object:

@@ -31,6 +31,21 @@ def variants(op: Op, sample: Sample) -> Iterator[Sample]:
             yield op.with_arguments(sample, {**given, name: None}, label)
 
 
+def changed(op: Op, sample: Sample) -> Iterator[Sample]:
+    """The call with another number than the default for each number, where one was left alone."""
+    given = op.arguments(sample)
+    others: dict[str, object] = {}
+    for name, value in _defaults(op).items():
+        if given.get(name, value) == value:
+            if isinstance(value, bool):
+                others[name] = not value
+            elif isinstance(value, (int, float)):
+                others[name] = value + 1 if isinstance(value, int) else value / 2 + 0.25
+    if others:
+        label = f"{sample.label}, other values than the defaults"
+        yield op.with_arguments(sample, {**_defaults(op), **given, **others}, label)
+
+
 def _stays(parameter: Parameter, given: dict[str, object]) -> bool:
     return parameter.default is None and parameter.name in given
 
