@@ -211,6 +211,13 @@ AUTOCAST_LOSES_WRITE = _breach(
     "In mixed-precision training the write is lost in silence.",
     "Do not register autocast for an op that writes to its arguments.",
 )
+AUTOCAST_DIFFERS = _breach(
+    "OPS723",
+    "autocast-differs",
+    "Under autocast the op fails, or returns another result than on inputs that were cast.",
+    "Programs in mixed precision stop, or go wrong in silence: opcheck never runs autocast.",
+    "Let the kernel take the dtype that register_autocast casts to, or register another.",
+)
 OUT_LOWERING = _breach(
     "OPS720",
     "out-lowering",
