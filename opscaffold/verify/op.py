@@ -79,7 +79,10 @@ class Op:
 
     def __call__(self, sample: Sample) -> Any:
         """Call it on the very tensors of a sample: pass ``sample.fresh()``."""
-        with torch.set_grad_enabled(sample.grad_mode):
+        mode: Any = torch.inference_mode()
+        if not sample.inference:
+            mode = torch.set_grad_enabled(sample.grad_mode)
+        with mode:
             return self.overload(*sample.args, **sample.kwargs)
 
     def arguments(self, sample: Sample) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class Sample:
     varied: str = ""
     grad_mode: bool = False
     """Whether the call is made with grad mode on; tensors that require grad need it."""
+    inference: bool = False
+    """Whether the call is made in inference mode."""
 
     def fresh(self) -> Sample:
         """The same call on new memory, laid out alike and shared alike."""

@@ -1,51 +1,274 @@
-"""Finds the samples of an op: those that were written for it, and else some that are made up."""
+"""Finds the samples of an op: those that were written for it, and else some that are made up.
+
+In this order: ``SAMPLES`` that the author keeps and functions named on the command line; else the
+calls that a target's own ``sample_calls`` makes, and a search. All are varied.
+"""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from opscaffold.findings.promises import NO_SAMPLES
-from opscaffold.verify.checks.base import Bench, Observation
+from opscaffold.findings.promises import CHECK_FAILED, NO_SAMPLES, NOT_COVERED, SAMPLE_FAILS
+from opscaffold.verify.checks.base import Bench, Observation, first_line
 from opscaffold.verify.discover import Loaded
+from opscaffold.verify.imports import LoadError
 from opscaffold.verify.op import Op
 from opscaffold.verify.run import Gathered
 from opscaffold.verify.sample import Sample
+from opscaffold.verify.samples.binding import public_function
+from opscaffold.verify.samples.fakes import is_described, warm_up
+from opscaffold.verify.samples.points import Point
+from opscaffold.verify.samples.recorded import (
+    SAMPLE_CALLS,
+    Recording,
+    named,
+    own_functions,
+    record,
+    returned,
+)
+from opscaffold.verify.samples.saving import SaveError, Saver
+from opscaffold.verify.samples.search import search
+from opscaffold.verify.samples.trial import attempt, kernels_of
+from opscaffold.verify.samples.trials import SYNTHESISED
+from opscaffold.verify.samples.vary import Variation, layout_key, variations
+from opscaffold.verify.samples.watch import Line, Watch, ranges
+from opscaffold.verify.samples.written import Table, entry_tables, given_for, tables
 
-SAMPLES_MODULE = "opscaffold_samples"
+MOST = 40
+"""Samples of one op, unless more are written for it."""
+_VARIED_SECONDS = 5.0
+_VARIED_CALLS = 160
 
-Table = Mapping[str, Callable[[torch.device], Iterable[Any]]]
+
+@dataclass
+class _Collected:
+    """What is gathered of one op."""
+
+    op: Op
+    watch: Watch
+    samples: list[Sample] = field(default_factory=list)
+    observations: list[Observation] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    run: set[Line] = field(default_factory=set)
+    refused: set[Line] = field(default_factory=set)
+
+    def take(self, samples: Sequence[Sample], *, given: bool) -> int:
+        """Keep those that the op takes; of those that an author gave, tell which it refuses."""
+        before = len(self.samples)
+        for sample in samples:
+            outcome = attempt(self.op, sample, self.watch, seconds=60.0)
+            if outcome.accepted:
+                self._keep(sample, outcome.seen.lines)
+                continue
+            self.refused |= outcome.seen.lines
+            elsewhere = isinstance(outcome.error, NotImplementedError) and " on " in sample.label
+            if given and outcome.error is not None and not elsewhere:
+                message = f"{sample.origin}: the op refuses it: {first_line(outcome.error)}"
+                self.observations.append(
+                    Observation(SAMPLE_FAILS, message, sample, subject=sample.label)
+                )
+        return len(self.samples) - before
+
+    def vary(self, devices: Sequence[torch.device]) -> int:
+        """Add variations, of the first sample all and then of each in turn."""
+        bases = tuple(self.samples)
+        known = {self._key(sample) for sample in bases}
+        until, calls = time.monotonic() + _VARIED_SECONDS, 0
+        for variation in _in_turn([variations(self.op, base, devices) for base in bases]):
+            if len(self.samples) >= MOST or calls >= _VARIED_CALLS or time.monotonic() > until:
+                break
+            sample = variation.sample
+            key = self._key(sample)
+            if key in known:
+                continue
+            known.add(key)
+            calls += 1
+            outcome = attempt(self.op, sample, self.watch)
+            if not outcome.accepted:
+                self.refused |= outcome.seen.lines
+            elif not outcome.resized and self._is_meant(variation):
+                label = f"{sample.label}, {sample.varied}"
+                self._keep(replace(sample, label=label), outcome.seen.lines)
+        return len(self.samples) - len(bases)
+
+    def not_run(self) -> set[Line]:
+        """The lines of the kernel that no sample runs, but for those that refuse a call."""
+        return self.watch.executable() - self.run - self.watch.refusing() - self.refused
+
+    def _is_meant(self, variation: Variation) -> bool:
+        return not variation.bold or is_described(self.op, variation.sample)
+
+    def _key(self, sample: Sample) -> Any:
+        arguments = self.op.arguments(sample)
+        return (tuple(arguments), layout_key(arguments.values()), sample.inference)
+
+    def _keep(self, sample: Sample, lines: set[Line]) -> None:
+        labels = {each.label for each in self.samples}
+        number, label = 2, sample.label
+        while label in labels:
+            number, label = number + 1, f"{sample.label} #{number}"
+        self.samples.append(replace(sample, label=label))
+        self.run |= lines
 
 
 class Gatherer:
-    """Gathers samples for the ops of one import."""
+    """Gathers samples for the ops of one import.
+
+    Raises LoadError where a function that was named on the command line is not there, or the
+    file for samples cannot be added to.
+    """
 
     def __init__(self, loaded: Loaded, request: Mapping[str, Any], bench: Bench) -> None:
         self._bench = bench
-        self._table = _table()
+        self._modules = loaded.modules
+        self._ops = loaded.ops
+        self._functions = [(text, named(text)) for text in request.get("samples", ())]
+        self._tables = tables(loaded.modules)
+        self._entries: list[Table] | None = None
+        self._recordings: dict[str, Recording] = {}
+        self._saver: Saver | None = None
+        self._saved = Table("")
+        if request.get("save"):
+            path = Path(request["save"])
+            try:
+                self._saver = Saver(path)
+            except SaveError as error:
+                raise LoadError(f"--save-samples: {error}") from error
+            if path.is_file():
+                self._saved = tables((), [path])[-1]
 
     def gather(self, op: Op) -> Gathered:
         """The samples of one op, simplest first, and what is to be told of them."""
-        make = self._table.get(op.qualname)
-        if make is None:
-            return Gathered((), (Observation(NO_SAMPLES, "no sample is known"),))
-        samples = [
-            Sample(tuple(each.args), dict(each.kwargs), f"{each.label} ({device})", SAMPLES_MODULE)
-            for device in self._bench.devices
-            for each in make(device)
-        ]
-        return Gathered(samples, (), f"{len(samples)} samples from {SAMPLES_MODULE}.py")
+        warm_up()
+        found = _Collected(op, Watch(kernels_of(op)))
+        self._take_written(found)
+        self._take_named(found)
+        if not found.samples:
+            self._take_own(found)
+            self._take_synthesised(found)
+        if not found.samples:
+            if not found.observations:
+                found.observations.append(Observation(NO_SAMPLES, "no call of it is known"))
+            return Gathered((), found.observations, "no samples: " + "; ".join(found.told))
+        varied = found.vary(self._bench.devices)
+        if varied:
+            found.told.append(f"{varied} by variation")
+        missing = found.not_run()
+        if missing:
+            found.observations.append(Observation(NOT_COVERED, _told_missing(missing)))
+        lines = found.watch.executable() - found.watch.refusing() - (found.refused - found.run)
+        if lines:
+            run = len(lines) - len(missing)
+            found.told.append(f"{run} of {len(lines)} lines of the kernel run")
+        head = f"{len(found.samples)} samples" if len(found.samples) > 1 else "1 sample"
+        return Gathered(found.samples, found.observations, f"{head}: {'; '.join(found.told)}")
 
     def save(self) -> None:
-        """Write what was made up to the file that was asked for, if one was."""
+        """Write what is left to write: nothing, since each op is written when it is gathered."""
+
+    def _take_written(self, found: _Collected) -> None:
+        function = public_function(found.op, self._modules)
+        for table in self._tables:
+            if table.fault:
+                fault = Observation(CHECK_FAILED, table.fault, subject=table.fault)
+                found.observations.append(fault)
+            elif table.entry(found.op) is not None:
+                self._take_table(found, table, function)
+                return
+        if self._entries is None:
+            self._entries = list(entry_tables())
+        for table in self._entries:
+            if table.entry(found.op) is not None:
+                self._take_table(found, table, function)
+                return
+
+    def _take_table(
+        self, found: _Collected, table: Table, function: Callable[..., Any] | None
+    ) -> None:
+        given = given_for(found.op, table, function, self._bench.devices)
+        for fault in given.faults:
+            found.observations.append(Observation(SAMPLE_FAILS, fault, subject=fault))
+        taken = found.take(given.samples, given=True)
+        found.told.append(f"{taken} from {table.origin}")
+
+    def _take_named(self, found: _Collected) -> None:
+        for text, function in self._functions:
+            recording = self._recorded(text, function)
+            calls = recording.calls.get(found.op.qualname, [])
+            fault = recording.fault
+            if not recording.calls and not fault:
+                calls, fault = returned(recording, found.op, self._ops)
+            taken = found.take(calls, given=False)
+            if taken:
+                found.told.append(f"{taken} from {text}")
+            if fault and (taken or not recording.calls):
+                found.observations.append(Observation(SAMPLE_FAILS, fault, subject=fault))
+
+    def _take_own(self, found: _Collected) -> None:
+        for text, function in own_functions(self._modules):
+            recording = self._recorded(text, function)
+            taken = found.take(recording.calls.get(found.op.qualname, []), given=False)
+            if taken:
+                found.told.append(f"{taken} from {SAMPLE_CALLS}() of {text.partition(':')[0]}")
+
+    def _take_synthesised(self, found: _Collected) -> None:
+        result = search(found.op, found.watch)
+        found.refused |= result.refused_lines
+        labels = [f"{SYNTHESISED} {number}" for number in range(1, len(result.kept) + 1)]
+        samples = [
+            replace(each.sample, label=label)
+            for each, label in zip(result.kept, labels, strict=True)
+        ]
+        taken = found.take(samples, given=False)
+        found.told.append(
+            f"{taken} {SYNTHESISED} ({result.tried} calls tried, {result.accepted} accepted)"
+        )
+        if not found.samples and result.error is not None:
+            refusal = first_line(result.error)
+            message = f"none of {result.tried} made-up calls was accepted; the last word: {refusal}"
+            found.observations.append(Observation(NO_SAMPLES, message))
+        self._save(found, [each.point for each in result.kept], labels)
+
+    def _save(self, found: _Collected, points: Sequence[Point], labels: Sequence[str]) -> None:
+        if self._saver is None:
+            return
+        try:
+            self._saver.add(found.op, points, labels, self._saved)
+        except SaveError as error:
+            found.observations.append(Observation(CHECK_FAILED, str(error), subject="save"))
+
+    def _recorded(self, text: str, function: Callable[..., Any]) -> Recording:
+        if text not in self._recordings:
+            self._recordings[text] = record(function, text, self._ops)
+        return self._recordings[text]
 
 
-def _table() -> Table:
-    if importlib.util.find_spec(SAMPLES_MODULE) is None:
-        return {}
-    table: Table = importlib.import_module(SAMPLES_MODULE).SAMPLES
-    return table
+def _in_turn(each: Sequence[Iterator[Variation]]) -> Iterator[Variation]:
+    """All of the first, then one of each of the others in turn."""
+    if each:
+        yield from each[0]
+    waiting = list(each[1:])
+    while waiting:
+        for row in tuple(waiting):
+            variation = next(row, None)
+            if variation is None:
+                waiting.remove(row)
+            else:
+                yield variation
+
+
+def _told_missing(missing: set[Line]) -> str:
+    by_file: dict[str, list[int]] = {}
+    for path, line in missing:
+        by_file.setdefault(path, []).append(line)
+    told = [
+        f"line{'s' if len(lines) > 1 else ''} {ranges(lines)} of {Path(path).name}"
+        for path, lines in sorted(by_file.items())
+    ]
+    return f"no sample runs {' and '.join(told)}"
