@@ -224,7 +224,5 @@ def _refuse_files(output: Path | None, save: Path | None, config: Config) -> Non
     if save is not None:
         if save.suffix != ".py":
             raise UserError(f"--save-samples: {save}: samples are Python, name a .py file")
-        if save.exists():
-            raise UserError(f"--save-samples: {save} is there, and may hold your own; remove it")
         if not save.absolute().parent.is_dir():
             raise UserError(f"--save-samples: {save.parent}: there is no such directory")

@@ -151,15 +151,17 @@ def _listen(
     return _last_words(_wait(process))
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    # The events are over, and so is the process, or it has closed what it speaks through.
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
+    # The events are over, and so is the process, but for what it does at its end.
     try:
-        return process.wait(timeout=5)
+        return process.wait(timeout=30)
     except subprocess.TimeoutExpired:
-        return -signal.SIGKILL
+        return None
 
 
-def _last_words(code: int) -> str:
+def _last_words(code: int | None) -> str:
+    if code is None:
+        return "its process closed what it speaks through"
     if code >= 0:
         return f"its process exited with code {code}"
     try:

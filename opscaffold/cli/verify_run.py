@@ -126,10 +126,12 @@ class Run:
             raise UserError(f"importing {targets} came to nothing: {_story(ended)}")
         current = self._current
         if current is None:
-            if len(self._done) < len(self._outcome.ops):
-                raise UserError(f"importing a second time came to nothing: {_story(ended)}")
-            if self._request.get("save"):
-                raise UserError(f"the samples could not be saved: {_story(ended)}")
+            # It died between two ops, or before the first that was left: so it would again.
+            for op in self._outcome.ops:
+                if op.name not in self._done:
+                    message = f"it was not run, since before that {_story(ended)}"
+                    self._tell(Told(CRASHED, op.name, op.path, op.line, message))
+                    op.verdict = Verdict.UNDECIDED
             return True
         what = f"the check {self._check} ran" if self._check else "its samples were gathered"
         message = f"while {what}, {_story(ended)}"
@@ -139,7 +141,7 @@ class Run:
         )
         self._finish(Verdict.BREACH if breach else Verdict.UNDECIDED)
         self._add(CUT_SHORT, current.seconds)
-        return len(self._done) == len(self._outcome.ops) and not self._request.get("save")
+        return len(self._done) == len(self._outcome.ops)
 
     def _hear(self, event: Event) -> None:
         match event["event"]:
