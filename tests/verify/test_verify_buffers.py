@@ -161,6 +161,12 @@ def test_a_wrong_shape_that_is_accepted_is_told(
     assert any(told in message and "a buffer out of shape" in message for _, message in seen)
 
 
+def test_a_buffer_that_was_resized_is_told_as_it_was(namespace: str, library: Any) -> None:
+    fill, _ = WRONG["PyTorch resizes"]
+    seen = observed(CHECK, out_op(namespace, library, False, fill), sample())
+    assert any("of shape (3, 2, 3) and" in message for _, message in seen)
+
+
 @pytest.mark.parametrize("form", [name for name in WRONG if name != "writes behind the end"])
 def test_the_same_kernels_behind_a_comparison_are_sound(
     namespace: str, library: Any, form: str

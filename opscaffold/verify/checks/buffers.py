@@ -203,6 +203,9 @@ def _tried(
         done = _called(op, wrong, name, buffer)
         if tuple(buffer.shape) != shape:
             resized = f"and resizes it to {tuple(buffer.shape)}"
+            # It is told as it was.
+            as_it_was = torch.empty(shape, dtype=dtype, device=wanted.device)
+            wrong = op.with_arguments(sample, {**given, name: as_it_was}, wrong.label)
             return _Trial(wrong, kind, True, resized)
         if bool((guard != _GUARD).any()):
             return _Trial(wrong, kind, True, "and writes behind its end")
