@@ -84,7 +84,19 @@ def _of_mypy(output: str, group: Group) -> Blame:
 
 
 def _of_format(output: str, group: Group) -> Blame:
-    return by_file(output, group, lambda line: line.startswith(("Would reformat", "error")))
+    # Releases of ruff name the file in one line, or put the change below it.
+    blamed: dict[str, list[str]] = {}
+    name: str | None = None
+    for line in output.splitlines():
+        if line.strip().startswith(("Would reformat: ", "--> ", "error: ")):
+            found = _FILE.search(line.replace("-->", ""))
+            cell = cell_of(found[0], group) if found else None
+            name = cell.name if cell else ""
+        elif line.startswith("unformatted: ") or line.endswith(("reformatted", "formatted")):
+            continue
+        if name is not None:
+            blamed.setdefault(name, []).append(line.rstrip())
+    return blamed
 
 
 def _of_pytest(output: str, group: Group) -> Blame:

@@ -24,6 +24,20 @@ LIGHT = ("--tool", "ruff", "--tool", "format", "--tool", "check")
 MODULE = f"op/{ROOT}/src/{{{{cookiecutter.package.module}}}}/ops/{{{{cookiecutter.op.file}}}}.py"
 TESTS = f"op/{ROOT}/tests/test_{{{{cookiecutter.op.file}}}}.py"
 
+# An op with a write that is not declared.
+HIDDEN = """
+
+@torch.library.custom_op("{{cookiecutter.package.namespace}}::hidden", mutates_args=())
+def hidden(x: Tensor) -> Tensor:
+    x.add_(1)
+    return x * 2
+
+
+@hidden.register_fake
+def _hidden_fake(x: Tensor) -> Tensor:
+    return torch.empty_like(x)
+"""
+
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
@@ -69,36 +83,36 @@ def red(document: dict[str, Any]) -> set[tuple[str, str]]:
 @pytest.mark.slow
 def test_each_tool_convicts_its_cell_and_no_other(own: Path, run: Run) -> None:
     pytest.importorskip("torch")
-    spoil(own, MODULE, "my_op", "\n\ndef _unused() -> None:\n    spare = 1\n")
-    spoil(own, MODULE, "my_op_", "\n_QUOTES = ['single']\n")
-    spoil(own, MODULE, "my_op_out", '\n_NUMBER: int = "text"\n')
+    spoil(own, MODULE, "my_op_", "\n\ndef _unused() -> None:\n    spare = 1\n" + HIDDEN)
+    spoil(own, MODULE, "my_op2", "\n\n_NUMBER: int = 'text'\n")
     spoil(own, TESTS, "my_op2", "\n\ndef test_never() -> None:\n    assert [1] == [2]\n")
-    breach = (
-        '\n\n@torch.library.custom_op("{{cookiecutter.package.namespace}}::hidden", '
-        "mutates_args=())\ndef hidden(x: Tensor) -> Tensor:\n"
-        '    """Write what is not declared."""\n    x.add_(1)\n    return x * 2\n'
-    )
-    spoil(own, MODULE, "my_op", breach)
-    code, out, _ = run("--template", str(own), "--format", "json")
+    code, out, _ = run("--template", str(own), "--format", "json", cells=("my_op_", "my_op2"))
     document = json.loads(out)
-    expected = {
-        ("my_op", "ruff"),
-        ("my_op", "check"),
-        ("my_op", "verify"),
-        ("my_op_", "format"),
-        ("my_op_out", "mypy"),
+    assert red(document) == {
+        ("my_op_", "ruff"),
+        ("my_op_", "check"),
+        ("my_op_", "verify"),
+        ("my_op2", "format"),
+        ("my_op2", "mypy"),
         ("my_op2", "pytest"),
-    }
-    assert red(document) == expected, json.dumps(document["red"], indent=1)
+    }, json.dumps(document["red"], indent=1)
     assert code == 1
     said = {one["tool"]: "\n".join(one["output"]) for one in document["red"]}
     assert "F841" in said["ruff"]
-    assert "my_op_.py" in said["format"]
+    assert "my_op2.py" in said["format"]
     assert 'expression has type "str"' in said["mypy"]
     assert "test_never" in said["pytest"]
-    assert "my_op.py" in said["check"]
-    assert "hidden" in said["verify"]
+    assert "my_op_.py" in said["check"]
+    assert "OPS704" in said["verify"]
     assert all(document["seconds"][tool] > 0 for tool in TOOLS)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_what_is_brought_along_passes_its_tests_and_verify(run: Run) -> None:
+    pytest.importorskip("torch")
+    code, out, _ = run("--tool", "pytest", "--tool", "verify", cells=("my_op", "my_op_out"))
+    assert code == 0, out
 
 
 def test_what_is_brought_along_is_green_and_nothing_is_left(
@@ -238,6 +252,15 @@ GROUP = Group("cells", leaves())
     [
         ("ruff", "src/cells/ops/my_op.py:1:8: F401 unused\nFound 1 error.\n", {"my_op"}),
         ("format", "Would reformat: tests/test_my_op_out.py\n1 file would be\n", {"my_op_out"}),
+        (
+            "format",
+            (
+                "unformatted: File would be reformatted\n  --> src/cells/ops/my_op.py:3:1\n - x\n + y\n"
+                "unformatted: File would be reformatted\n  --> tests/test_my_op2.py:1:1\n - x\n\n"
+                "2 files would be reformatted, 9 files already formatted\n"
+            ),
+            {"my_op", "my_op2"},
+        ),
         (
             "mypy",
             "src/cells/ops/my_op_.py:3:1: error: No [x]\nsrc/cells/ops/my_op.py:1: note: y\n",
