@@ -168,7 +168,7 @@ def test_the_rules_name_no_way_back() -> None:
     assert [package for package in MAY_IMPORT if package in reaches(package)] == []
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["new", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["new", "--help"], ["verify", "--help"]])
 def test_start_up_loads_nothing_heavy(arguments: list[str]) -> None:
     program = (
         "import sys\n"
