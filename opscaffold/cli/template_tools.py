@@ -94,7 +94,7 @@ def _of_format(output: str, group: Group) -> Blame:
             name = cell.name if cell else ""
         elif line.startswith("unformatted: ") or line.endswith(("reformatted", "formatted")):
             continue
-        if name is not None:
+        if name is not None and line.strip(" |"):
             blamed.setdefault(name, []).append(line.rstrip())
     return blamed
 

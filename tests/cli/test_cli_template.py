@@ -255,7 +255,7 @@ GROUP = Group("cells", leaves())
         (
             "format",
             (
-                "unformatted: File would be reformatted\n  --> src/cells/ops/my_op.py:3:1\n - x\n + y\n"
+                "unformatted: File would be reformatted\n  --> src/cells/ops/my_op.py:3:1\n - x\n"
                 "unformatted: File would be reformatted\n  --> tests/test_my_op2.py:1:1\n - x\n\n"
                 "2 files would be reformatted, 9 files already formatted\n"
             ),
