@@ -206,7 +206,7 @@ def chosen_tools(names: Sequence[str]) -> list[Tool]:
     if missing:
         whom = ", ".join(tool.name for tool in tools if {*missing} & {*tool.needs})
         raise UserError(
-            f"{' and '.join(missing)} {'are' if len(missing) > 1 else 'is'} not installed, and "
+            f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not installed, and "
             f"{whom} cannot run without: python -m pip install {' '.join(missing)}; or name the "
             "tools to run with --tool"
         )
