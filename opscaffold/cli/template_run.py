@@ -94,6 +94,8 @@ def run_cells(
         for place, tool in batch:
             begun = time.monotonic()
             ended = processes.run(tool, place)
+            if ended is None:
+                return
             spent = time.monotonic() - begun
             log = logs / f"{place.group.name}-{tool.name}.log"
             log.write_text(ended.output + ended.errors, encoding="utf-8")
@@ -189,11 +191,11 @@ class _Processes:
         self._running: set[subprocess.Popen[str]] = set()
         self._over = False
 
-    def run(self, tool: Tool, place: Place) -> _Ended:
-        """Run a tool to its end."""
+    def run(self, tool: Tool, place: Place) -> _Ended | None:
+        """Run a tool to its end; None where it was ended before, or not started."""
         with self._lock:
             if self._over:
-                return _Ended(0, "", "")
+                return None
             process = subprocess.Popen(
                 [sys.executable, "-m", *tool.arguments(place)],
                 cwd=place.path,
@@ -210,6 +212,8 @@ class _Processes:
         output, errors = process.communicate()
         with self._lock:
             self._running.discard(process)
+            if self._over:
+                return None
         return _Ended(process.returncode, output, errors or "")
 
     def end(self) -> None:
