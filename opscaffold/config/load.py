@@ -37,7 +37,7 @@ _KEYS = (
 )
 _SOURCES = ("name", "namespace", "function", "mutates_args", "schema", "fake")
 _ALWAYS_LISTED = ("name", "function")
-_REGISTRAR_KEYS = ("helper", "parameters", *_SOURCES, "registers", "defaults")
+_REGISTRAR_KEYS = ("helper", "parameters", *_SOURCES, "registers", "strip", "defaults")
 _DEFAULT_KEYS = ("namespace", "mutates_args")
 _AT_LINE = re.compile(r"\(at line (\d+)")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -212,12 +212,14 @@ class _Reader:
         registers = "define"
         if "registers" in table:
             registers = self._one_of((*path, "registers"), table["registers"], REGISTERS)
+        strip = self._string((*path, "strip"), table["strip"]) if "strip" in table else ""
         namespace, mutates = self._defaults((*path, "defaults"), table.get("defaults", {}))
         return Registrar(
             helper,
             parameters,
             **sources,
             registers=registers,
+            strip=strip,
             default_namespace=namespace,
             default_mutates=mutates,
         )

@@ -21,7 +21,8 @@ class Registrar:
     positional parameters in order. ``name``, ``namespace``, ``function``, ``mutates_args``,
     ``schema`` and ``fake`` name the parameter that each comes from, empty where there is none.
     Without ``function`` the helper is a decorator, and registers what it decorates; without
-    ``name`` the op has the name of its function. ``registers`` is one of REGISTERS: a Library's
+    ``name`` the op has the name of its function, less what it starts with of ``strip``.
+    ``registers`` is one of REGISTERS: a Library's
     define and impl, custom_op, a fake or a further kernel for an op that is defined elsewhere,
     or nothing at all. ``default_namespace`` and ``default_mutates``
     hold where a call does not say; None stands for "not known".
@@ -36,6 +37,7 @@ class Registrar:
     schema: str = ""
     fake: str = ""
     registers: str = "define"
+    strip: str = ""
     default_namespace: str | None = None
     default_mutates: tuple[str, ...] | str | None = None
 

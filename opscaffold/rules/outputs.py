@@ -83,6 +83,13 @@ def _obstacle_in_body(function: ast.AST, use: BufferUse) -> Obstacle | None:
                 "call it without the buffer in a functional op; call it with the buffer, and "
                 "return that buffer, in an out= op",
             )
+        case Handed.VIEW if _is_one_of_several(use):
+            return Obstacle(
+                last_return(use, function),
+                f"it returns `{name}` beside other results, and an out= op takes a buffer for each",
+                "write a functional op that allocates all it returns, and an out= op that is given "
+                "a buffer for each",
+            )
         case Handed.VIEW:
             return Obstacle(
                 last_return(use, function),
@@ -175,6 +182,13 @@ def _is_delegated(op: Op, use: BufferUse) -> bool:
     declared = isinstance(op.definition.mutates, tuple) and name in op.definition.mutates
     opaque = any(e.effect is Effect.OPAQUE for e in use.looks)
     return opaque and use.handed is Handed.UNSEEN and (declared or bool(_OUT_LIKE.search(name)))
+
+
+def _is_one_of_several(use: BufferUse) -> bool:
+    """Whether the buffer itself, and no part of it, is among the results."""
+    root = f"param:{use.argument.name}"
+    mine = [ref for r in use.given.returns for ref in r.value.all_refs() if ref.root == root]
+    return bool(mine) and all(ref.exact and not ref.several for ref in mine)
 
 
 def is_side_output(use: BufferUse) -> bool:

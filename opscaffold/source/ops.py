@@ -169,6 +169,7 @@ class OpFinder:
             or (target.node is not None and target.node in self.finder.pending)
             or (isinstance(target.node, ast.Call) and target.node in self.registering.calls)
             or self.helpers.is_instance(target)
+            or self.described.makes(target)
         )
 
     def _attach(self, registrations: list[Registration]) -> Found:

@@ -29,11 +29,13 @@ class _Use:
     """One place that uses a described helper.
 
     ``written`` is the helper's name, ``call`` its call (None for a bare decorator), ``function``
-    what the call was then given or put on.
+    what the call was then given or put on. The call stands in ``home``: elsewhere than the use
+    where a decorator was made first, and kept under a name.
     """
 
     registrar: Registrar
     module: Module
+    home: Module
     written: ast.expr
     call: ast.Call | None
     function: ast.AST | None
@@ -92,7 +94,7 @@ class Registrars:
             return None
         registrar = self._described(module, node)
         if registrar is None:
-            return None
+            return self._kept(module, node, call)
         result: ast.AST = node if call is None else call
         above = module.parents.get(result)
         function: ast.AST | None = None
@@ -100,7 +102,39 @@ class Registrars:
             function = above
         elif isinstance(above, ast.Call) and above.func is result and above.args:
             function, result = above.args[0], above
-        return _Use(registrar, module, node, call, function, result)
+        if call is not None and function is None and self._is_kept(module, registrar, call):
+            return None
+        return _Use(registrar, module, module, node, call, function, result)
+
+    def makes(self, target: Target) -> bool:
+        """Say whether a value is a decorator that a described helper made, for whatever op."""
+        if target.module is None or not isinstance(target.node, ast.Call):
+            return False
+        registrar = self._described(target.module, target.node.func)
+        return registrar is not None and self._is_kept(target.module, registrar, target.node)
+
+    def _is_kept(self, module: Module, registrar: Registrar, call: ast.Call) -> bool:
+        """Say whether a call makes a decorator, for whatever op, that goes by another name."""
+        given = bind(call, registrar.parameters).keys()
+        if given & {registrar.function, registrar.name, registrar.schema}:
+            return False
+        return isinstance(module.parents.get(call), (ast.Assign, ast.AnnAssign))
+
+    def _kept(self, module: Module, node: ast.expr, call: ast.Call | None) -> _Use | None:
+        """Return the use of a decorator that a described helper made before."""
+        for target in self._resolver.resolve(module, node).targets:
+            made = target.node
+            if target.module is None or not isinstance(made, ast.Call) or not self.makes(target):
+                continue
+            registrar = self._described(target.module, made.func)
+            if registrar is None:
+                continue
+            if call is None:
+                function: ast.AST | None = module.parents.get(node)
+                return _Use(registrar, module, target.module, node, made, function, node)
+            if call.args:
+                return _Use(registrar, module, target.module, node, made, call.args[0], call)
+        return None
 
     def _described(self, module: Module, node: ast.expr) -> Registrar | None:
         for target in self._resolver.resolve(module, node).targets:
@@ -114,8 +148,11 @@ class Registrars:
         if registrar.registers == "nothing":
             return
         arguments = bind(use.call, registrar.parameters) if use.call is not None else {}
-        given = arguments.get(registrar.function, use.function)
-        kernel = self._function(module, given)
+        kernel = (
+            self._function(use.home, arguments[registrar.function])
+            if registrar.function in arguments
+            else self._function(module, use.function)
+        )
         name = self._name(use, arguments, kernel)
         value = name.value
         qualname = value.removesuffix(".default") if value and "::" in value else None
@@ -146,10 +183,10 @@ class Registrars:
         definition = registration(Role.CUSTOM_OP if customs else Role.DEFINE, kernel)
         schema = arguments.get(registrar.schema)
         if schema is not None:
-            definition.schema = self._strings.text(Operand(module, schema)).value
+            definition.schema = self._strings.text(Operand(use.home, schema)).value
         mutates = arguments.get(registrar.mutates_args)
         if mutates is not None:
-            definition.mutates = self._strings.names(Operand(module, mutates))
+            definition.mutates = self._strings.names(Operand(use.home, mutates))
         else:
             definition.mutates = registrar.default_mutates
         yield definition
@@ -157,7 +194,7 @@ class Registrars:
             yield registration(Role.IMPL, kernel)
         fake = arguments.get(registrar.fake)
         if fake is not None and not (isinstance(fake, ast.Constant) and fake.value is None):
-            yield registration(Role.FAKE, self._function(module, fake))
+            yield registration(Role.FAKE, self._function(use.home, fake))
 
     def _function(
         self, module: Module, node: ast.AST | None
@@ -177,9 +214,9 @@ class Registrars:
     ) -> Text:
         written = arguments.get(use.registrar.name)
         if written is not None:
-            name = self._strings.text(Operand(use.module, written))
+            name = self._strings.text(Operand(use.home, written))
         elif kernel is not None and not isinstance(kernel[0], ast.Lambda):
-            name = known(kernel[0].name)
+            name = known(kernel[0].name.removeprefix(use.registrar.strip))
         else:
             name = Text((("?", False),))
         # A helper may be given a schema for a name.
@@ -194,10 +231,10 @@ class Registrars:
         if written is None or (isinstance(written, ast.Constant) and written.value is None):
             default = use.registrar.default_namespace
             return known(default) if default is not None else Text((("?", False),))
-        settled = self._strings.settle(Operand(use.module, written))
+        settled = self._strings.settle(Operand(use.home, written))
         if isinstance(settled.node, _STRING_LIKE):
             return self._strings.text(settled)
-        return self._namespace(use.module, written, Frame())
+        return self._namespace(use.home, written, Frame())
 
 
 def _name_in_tree(target: Target) -> str | None:

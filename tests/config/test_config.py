@@ -36,6 +36,7 @@ defaults = { namespace = "kernels", mutates_args = [] }
 
 [[tool.opscaffold.registrars]]
 helper = "kernels.op"
+strip = "_"
 defaults.mutates_args = "unknown"
 """
 
@@ -76,7 +77,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
                 default_namespace="kernels",
                 default_mutates=(),
             ),
-            Registrar("kernels.op", default_mutates="unknown"),
+            Registrar("kernels.op", strip="_", default_mutates="unknown"),
         ),
         file=tmp_path / "pyproject.toml",
     )

@@ -175,3 +175,20 @@ def test_a_schema_says_more_than_annotations(tmp_path: Path) -> None:
     x, out = arguments_of(project, project.ops[0])
     assert (x.tensor, x.optional) == (True, False)
     assert (out.tensor, out.optional) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"),
+    [
+        ("y, out", "it returns `out` beside other results"),
+        ("y, out[:1]", "it returns a part or another shape of `out`"),
+    ],
+)
+def test_a_buffer_beside_other_results_is_told_from_a_part_of_one(
+    returned: str, reason: str, tmp_path: Path
+) -> None:
+    body = f"y = torch.empty_like(x)\n{ALLOCATE}unseen(y, x, out)\nreturn {returned}\n"
+    source = op(body).replace("-> Tensor:", "-> tuple[Tensor, Tensor]:")
+    (finding,) = found(tmp_path, "from elsewhere import unseen\n\n\n" + source)
+    assert finding.intent is None
+    assert reason in finding.message

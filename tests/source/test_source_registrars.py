@@ -173,3 +173,38 @@ def test_a_description_goes_before_the_body_of_a_helper_in_sight(tmp_path: Path)
 def test_another_function_of_the_same_name_is_left_alone(tmp_path: Path) -> None:
     text = "from others import op\n@op('ns::f')\ndef f(x): ...\n"
     assert read(tmp_path, text, DECORATOR).ops == []
+
+
+MAKER = Registrar("kernels.op_in", ("home", "inline"), namespace="home", strip="_")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "op = op_in(HOME)\n@op\ndef _f(x): ...\n",
+        "op = op_in(HOME, inline=False)\ndef _f(x): ...\nf = op(_f)\n",
+        "@op_in(HOME)\ndef _f(x): ...\n",
+        "def _f(x): ...\nf = op_in(HOME)(_f)\n",
+    ],
+)
+def test_a_decorator_may_be_made_first_and_kept(tmp_path: Path, written: str) -> None:
+    head = "import torch\nfrom kernels import op_in\nHOME = torch.library.Library('ns', 'DEF')\n"
+    (op,) = read(tmp_path, head + written, MAKER).ops
+    assert op.qualname == "ns::f"
+    assert op.definition.function is not None
+    assert op.definition.function.name == "_f"  # type: ignore[union-attr]
+
+
+def test_a_decorator_kept_in_another_file_reads_its_own_names(tmp_path: Path) -> None:
+    (tmp_path / "home.py").write_text(
+        "import torch\nfrom kernels import op_in\n"
+        "HOME = torch.library.Library('ns', 'DEF')\nop = op_in(HOME)\n",
+        "utf-8",
+    )
+    project = read(tmp_path, "from home import op as put\n@put\ndef _f(x): ...\n", MAKER)
+    assert [op.qualname for op in project.ops] == ["ns::f"]
+
+
+def test_a_kept_result_of_a_call_that_names_its_op_is_that_op(tmp_path: Path) -> None:
+    project = read(tmp_path, "import kernels\nf = kernels.op('ns::f', mutates=[])\n", DECORATOR)
+    assert [op.qualname for op in project.ops] == ["ns::f"]
