@@ -123,8 +123,9 @@ def metadata(tensor: Tensor) -> dict[str, object]:
 
 def _bytes(tensor: Tensor) -> Tensor:
     with torch.no_grad():
-        parts = [
-            part.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
-            for part in _parts(tensor)
-        ]
-        return torch.cat([part.reshape(-1).view(torch.uint8).cpu() for part in parts])
+        parts = [part.resolve_conj().resolve_neg().cpu() for part in _parts(tensor)]
+        # A clone of one element keeps its stride, through which no bytes can be viewed.
+        flat = [torch.empty(part.numel(), dtype=part.dtype) for part in parts]
+        for copy, part in zip(flat, parts, strict=True):
+            copy.copy_(part.reshape(-1))
+        return torch.cat([copy.view(torch.uint8) for copy in flat])

@@ -75,3 +75,10 @@ def test_metadata_and_writes_are_told() -> None:
         "shape": ((2, 3), (3, 2)),
         "strides": ((3, 1), (1, 3)),
     }
+
+
+def test_a_snapshot_takes_one_element_of_any_stride() -> None:
+    tensor = torch.arange(4.0)[2::4]
+    before = Snapshot.of(tensor)
+    assert not before.differs(tensor)
+    assert before.differs(tensor.add_(1))
