@@ -107,6 +107,10 @@ def test_what_opcheck_cannot_look_at_is_no_breach(namespace: str, library: Any) 
     def positive(x: Tensor) -> Tensor:
         return x[x > 0]
 
+    @torch.library.custom_op(f"{namespace}::small_", mutates_args={"x"})
+    def small_(x: Tensor) -> None:
+        x.copy_(x.float() * 2)
+
     nan.register_fake(torch.empty_like)
     unwritten.register_fake(lambda x: torch.empty(3000))
     positive.register_fake(lambda x: x.new_empty(torch.library.get_ctx().new_dynamic_size()))
@@ -114,6 +118,8 @@ def test_what_opcheck_cannot_look_at_is_no_breach(namespace: str, library: Any) 
     assert observed(CHECK, op_of(device), Sample((x, torch.device("cpu")), {}, "cpu")) == []
     drawing = op_of(getattr(torch.ops, namespace).draw.default, draw)
     assert observed(CHECK, drawing, Sample((x, torch.Generator()), {}, "seeded")) == []
+    eighth = SAMPLE.args[0].to(torch.float8_e4m3fn)
+    assert observed(CHECK, op_of(small_), Sample((eighth,), {}, "8 bits")) == []
     for op in (nan, unwritten, positive):
         assert observed(CHECK, op_of(op), SAMPLE) == []
 

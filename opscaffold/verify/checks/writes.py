@@ -31,7 +31,7 @@ STRUCTURES = 4
 """How many samples are tried on other values."""
 FLAGS = 6
 SECONDS = 2.0
-"""After so long no further values are tried, in time of the processor: others may be at work too."""
+"""After so long no further values are tried, by the clock of this process."""
 
 
 def run(op: Op, samples: Sequence[Sample], bench: Bench) -> Iterator[Observation]:
