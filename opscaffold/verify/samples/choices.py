@@ -148,11 +148,12 @@ class Choices:
         default = parameter.default.value if parameter.default is not None else None
         if kind in ("int", "SymInt"):
             yield self._integers.get(parameter.name, 2)
-            yield from (1, 0, 2, 3, -1, 4)
+            yield from (1, 2, 3, 4)
             for size in dict.fromkeys(lead):
                 yield from (size, size - 1, size + 1)
             for number in self.clues.integers:
                 yield from (number, number + 1, number - 1)
+            yield from (0, -1)
         elif kind == "float":
             yield from (1.5 if default != 1.5 else 2.5, 1.0, 0.0, -1.0, 0.5)
             for told in self.clues.floats:

@@ -26,9 +26,15 @@ def elements(found: Accepted) -> set[Hashable]:
     }
 
 
-def is_of_kernel(element: Hashable) -> bool:
-    """Whether an element is a line or the outcome of a test."""
-    return isinstance(element, tuple) and isinstance(element[1], int)
+def is_rank(element: Hashable) -> bool:
+    """Whether an element says no more than how many dimensions a tensor has."""
+    return isinstance(element, tuple) and element[1] == "rank"
+
+
+def is_doubtful(element: Hashable) -> bool:
+    """Whether it says no more than that, or that a number is 0 or negative."""
+    sign = isinstance(element, tuple) and element[1] == "sign" and element[2] < 1
+    return is_rank(element) or sign
 
 
 def _features(name: str, value: Any) -> Iterator[Hashable]:

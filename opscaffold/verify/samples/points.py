@@ -109,8 +109,8 @@ class Point:
         )
 
     def with_lead(self, lead: Shape) -> Point:
-        """The same call about another leading shape."""
-        return replace(self, lead=lead)
+        """The same call about another leading shape; shapes of their own are for the old one."""
+        return replace(self.mapped(lambda _, given: replace(given, shape=None)), lead=lead)
 
     def tensors(self) -> dict[str, tuple[Given, ...]]:
         """The tensors that are passed, by argument."""

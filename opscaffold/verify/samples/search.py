@@ -7,6 +7,7 @@ is changed, and what runs a line for the first time, or makes a test come out ot
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections.abc import Hashable, Iterator
@@ -19,7 +20,7 @@ import torch
 from opscaffold.contract.model import Kind, Parameter
 from opscaffold.verify.op import Op
 from opscaffold.verify.samples.choices import Choices, is_list, is_optional
-from opscaffold.verify.samples.coverage import elements, fewest, is_of_kernel
+from opscaffold.verify.samples.coverage import elements, fewest, is_doubtful, is_rank
 from opscaffold.verify.samples.fakes import is_described
 from opscaffold.verify.samples.points import RELATIONS, Given, Point
 from opscaffold.verify.samples.reading import clues_of
@@ -30,6 +31,8 @@ from opscaffold.verify.samples.watch import Watch
 
 _PRODUCT = 60
 """Combinations of relations that are tried on one leading shape."""
+_FRUITLESS = 100
+"""Calls at random in a row that show nothing new, after which the search ends."""
 _MORE = 250
 """Calls to cover the kernel with, beside those that found the first."""
 
@@ -58,6 +61,8 @@ class _Search:
             op, clues_of(kernels_of(op), [p.name for p in op.contract.parameters])
         )
         self._random = random.Random(0)  # noqa: S311 -- the same calls each time
+        self._fallback: Accepted | None = None
+        self._changes_of: dict[Point, list[list[Point]]] = {}
         self._best: tuple[int, Point, Outcome] | None = None
 
     def run(self) -> Found:
@@ -70,7 +75,6 @@ class _Search:
     # The first call that is accepted.
 
     def _first(self) -> Accepted | None:
-        fallback: Accepted | None = None
         after = 0
         for point in self._openings():
             found = self._attempt(point)
@@ -78,11 +82,18 @@ class _Search:
                 return found
             # A buffer that is written in part may be too large, and a call that the fake kernel
             # does not know may be one that nobody meant; or the op is at fault.
-            fallback = fallback or found
-            after += fallback is not None
+            self._fallback = self._fallback or found
+            after += self._fallback is not None
             if self._trials.spent or after > _PRODUCT:
                 break
-        return fallback
+        return self._fallback
+
+    def _passed_by(self, first: Accepted) -> Accepted | None:
+        """The call that was passed by for not being described, where its tensors are as usual."""
+        passed = self._fallback
+        if passed is None or set(filter(is_rank, elements(passed))) - elements(first):
+            return None
+        return passed
 
     def _is_meant(self, found: Accepted) -> bool:
         op = self._trials.op
@@ -129,6 +140,8 @@ class _Search:
         yield from itertools.islice(self._product(leads[0]), _PRODUCT // 2)
         for lead in leads[1:]:
             yield self._start(lead)
+        # Counts that multiply go beyond small sizes.
+        yield from map(self._start, ((24,), (24, 3)))
         yield from map(self._start, self._sized_leads(leads[0]))
         yield from self._climb()
         for lead in leads:
@@ -243,19 +256,24 @@ class _Search:
             if found is None:
                 return
             new = elements(found) - known
-            # What runs the kernel as before must be a call that was meant.
-            if new and (any(map(is_of_kernel, new)) or is_described(self._trials.op, found.sample)):
+            # What is unusual, and runs the kernel as before, must be a call that was meant.
+            further = not all(map(is_doubtful, new))
+            if new and (further or is_described(self._trials.op, found.sample)):
                 known.update(new)
                 kept.append(found)
 
         keep(first)
+        keep(self._passed_by(first))
         for number in itertools.count():
             if number == len(kept) or self._trials.spent or (number and not self._is_open(kept)):
                 break
             for alternatives in self._changes(kept[number].point):
                 keep(next(filter(None, map(self._attempt, alternatives)), None))
-        while not self._trials.spent and self._is_open(kept):
+        fruitless = 0
+        while fruitless < _FRUITLESS and not self._trials.spent and self._is_open(kept):
+            before = len(kept)
             keep(self._attempt(self._changed_at_random(self._random.choice(kept).point)))
+            fruitless = 0 if len(kept) > before else fruitless + 1
         return fewest(kept)
 
     def _is_open(self, kept: list[Accepted]) -> bool:
@@ -296,7 +314,8 @@ class _Search:
             other = replace(value, relation=relation, shape=None)
             rank = len(other.shape_in(point.lead))
             ways.setdefault(rank, []).append(point.with_value(parameter.name, other))
-        ways.pop(len(value.shape_in(point.lead)), None)
+        with contextlib.suppress(ValueError):
+            ways.pop(len(value.shape_in(point.lead)), None)
         yield from ways.values()
 
     def _other_leads(self, lead: Shape) -> Iterator[Shape]:
@@ -331,7 +350,9 @@ class _Search:
 
     def _changed_at_random(self, point: Point) -> Point:
         for _ in range(self._random.choice((2, 2, 3))):
-            changes = list(self._changes(point))
+            changes = self._changes_of.get(point)
+            if changes is None:
+                changes = self._changes_of[point] = list(self._changes(point))
             if changes:
                 point = self._random.choice(self._random.choice(changes))
         return point
