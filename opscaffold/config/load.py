@@ -38,7 +38,7 @@ _KEYS = (
 _SOURCES = ("name", "namespace", "function", "mutates_args", "schema", "fake")
 _ALWAYS_LISTED = ("name", "function")
 _REGISTRAR_KEYS = ("helper", "parameters", *_SOURCES, "registers", "strip", "defaults")
-_DEFAULT_KEYS = ("namespace", "mutates_args")
+_DEFAULT_KEYS = ("namespace", "mutates_args", "fake")
 _AT_LINE = re.compile(r"\(at line (\d+)")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _KINDS = {str: "a string", bool: "a boolean", int: "an integer", float: "a number"}
@@ -213,7 +213,8 @@ class _Reader:
         if "registers" in table:
             registers = self._one_of((*path, "registers"), table["registers"], REGISTERS)
         strip = self._string((*path, "strip"), table["strip"]) if "strip" in table else ""
-        namespace, mutates = self._defaults((*path, "defaults"), table.get("defaults", {}))
+        given = table.get("defaults", {})
+        namespace, mutates = self._defaults((*path, "defaults"), given)
         return Registrar(
             helper,
             parameters,
@@ -222,6 +223,8 @@ class _Reader:
             strip=strip,
             default_namespace=namespace,
             default_mutates=mutates,
+            default_fake="fake" in given
+            and self._boolean((*path, "defaults", "fake"), given["fake"]),
         )
 
     def _defaults(

@@ -25,7 +25,8 @@ class Registrar:
     ``registers`` is one of REGISTERS: a Library's
     define and impl, custom_op, a fake or a further kernel for an op that is defined elsewhere,
     or nothing at all. ``default_namespace`` and ``default_mutates``
-    hold where a call does not say; None stands for "not known".
+    hold where a call does not say; None stands for "not known". ``default_fake`` says that the
+    helper makes a fake kernel by itself, or that its ops need none.
     """
 
     helper: str
@@ -40,6 +41,7 @@ class Registrar:
     strip: str = ""
     default_namespace: str | None = None
     default_mutates: tuple[str, ...] | str | None = None
+    default_fake: bool = False
 
 
 @dataclass(frozen=True, slots=True)

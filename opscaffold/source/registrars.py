@@ -195,6 +195,8 @@ class Registrars:
         fake = arguments.get(registrar.fake)
         if fake is not None and not (isinstance(fake, ast.Constant) and fake.value is None):
             yield registration(Role.FAKE, self._function(use.home, fake))
+        elif registrar.default_fake:
+            yield registration(Role.FAKE, None)
 
     def _function(
         self, module: Module, node: ast.AST | None

@@ -38,6 +38,7 @@ defaults = { namespace = "kernels", mutates_args = [] }
 helper = "kernels.op"
 strip = "_"
 defaults.mutates_args = "unknown"
+defaults.fake = true
 """
 
 
@@ -77,7 +78,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
                 default_namespace="kernels",
                 default_mutates=(),
             ),
-            Registrar("kernels.op", strip="_", default_mutates="unknown"),
+            Registrar("kernels.op", strip="_", default_mutates="unknown", default_fake=True),
         ),
         file=tmp_path / "pyproject.toml",
     )
