@@ -139,7 +139,7 @@ def verify(
     size = default_memory() if memory is None else parse_size(memory)
     request: dict[str, Any] = {
         "targets": list(targets),
-        "ops": list(dict.fromkeys(op or ())),
+        "ops": list(dict.fromkeys(each.removesuffix(".default") for each in op or ())),
         "samples": _functions(samples or ()),
         "fast": fast,
         "save": None if save_samples is None else str(save_samples.absolute()),

@@ -31,6 +31,7 @@ LAST_LINES = 8
 _EVERY = 0.1
 _KEPT = 64 * 1024
 _DONE = b"."
+_FATAL = "Fatal Python error: "
 
 Event = dict[str, Any]
 
@@ -227,7 +228,12 @@ class _Tail:
         # What is written is read at once, or at the latest when the process is gone.
         self._thread.join(timeout=0.5)
         text = b"".join(list(self._parts)).decode("utf-8", "replace")
-        return [line for line in text.splitlines() if line.strip()][-LAST_LINES:]
+        lines = [line for line in text.splitlines() if line.strip()]
+        for number, line in enumerate(lines):
+            if line.startswith(_FATAL):
+                # What led to it stands right behind, innermost call first.
+                return lines[max(number - 2, 0) : number + LAST_LINES]
+        return lines[-LAST_LINES:]
 
     def close(self) -> None:
         """Be done with it, once the process is gone."""

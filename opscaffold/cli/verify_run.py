@@ -20,6 +20,7 @@ from opscaffold.cli.verify_process import (
 )
 from opscaffold.errors import UserError
 from opscaffold.findings.promises import BY_CODE, CHECK_FAILED, CRASHED, Promise, Verdict
+from opscaffold.fs.paths import real_path
 
 INSTALL = "verify runs ops, and needs torch: python -m pip install 'opscaffold[torch]'"
 CUT_SHORT = "ops that were cut short"
@@ -158,7 +159,7 @@ class Run:
                 self._check = event["check"]
                 self._show()
             case "finding":
-                place = Path(event["path"]), event["line"]
+                place = _place(event)
                 promise = BY_CODE[event["code"]]
                 self._tell(Told(promise, event["op"], *place, event["message"]))
             case "verdict" if self._current is not None:
@@ -182,12 +183,11 @@ class Run:
         self._listed = True
         self._outcome.others = [] if asked else event["others"]
         for each in event["ops"]:
-            defined = Path(each["defined"]["path"]), each["defined"]["line"]
-            place = Path(each["path"]), each["line"]
+            place, defined = _place(each), _place(each["defined"])
             op = OpResult(each["name"], each["kind"], each["schema"], *place, defined)
             self._outcome.ops.append(op)
         for each in unreadable:
-            place = Path(each["path"]), each["line"]
+            place = _place(each)
             op = OpResult(each["name"], "unknown", "", *place, place, Verdict.UNDECIDED)
             self._outcome.ops.append(op)
             self._done.append(op.name)
@@ -211,6 +211,12 @@ class Run:
             name = self._current.name
             what = f"{name}: {self._check or 'samples'}"
             self._progress(what, len(self._done), len(self._outcome.ops))
+
+
+def _place(event: Event) -> tuple[Path, int]:
+    path = Path(event["path"])
+    # Code that was made from a string has a name that is no path.
+    return real_path(path) if path.is_absolute() else path, event["line"]
 
 
 def refusal(event: Event) -> str:

@@ -86,7 +86,15 @@ def test_the_worker_is_told_what_was_asked_for(verify: Verify) -> None:
         verdict("d::f")
         tell(event="done", spent={})
     """
-    options = ["--fast", "--op", "d::f", "--samples", "ops.py:calls", "--save-samples", "new.py"]
+    options = [
+        "--fast",
+        "--op",
+        "d::f.default",
+        "--samples",
+        "ops.py:calls",
+        "--save-samples",
+        "new.py",
+    ]
     assert verify(body, "ops.py", "demo.ops", *options)[0] == 0
     request = json.loads(Path("request.json").read_text("utf-8"))
     assert not Path(request.pop("private")).exists()

@@ -74,6 +74,21 @@ def test_a_signal_is_named(tmp_path: Path) -> None:
     assert ended.reason == "its process died of SIGSEGV"
 
 
+def test_a_crash_of_the_interpreter_is_shown_from_where_it_is_told(tmp_path: Path) -> None:
+    body = """
+        import faulthandler
+        faulthandler.enable()
+        print("user code speaks", flush=True)
+        def deep(n): deep(n - 1) if n else faulthandler._sigsegv()
+        deep(60)
+    """
+    ended, _ = heard(tmp_path, body)
+    assert ended.reason == "its process died of SIGSEGV"
+    assert ended.output[:2] == ["user code speaks", "Fatal Python error: Segmentation fault"]
+    assert " in deep" in ended.output[3]
+    assert len(ended.output) <= verify_process.LAST_LINES + 2
+
+
 def test_an_op_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     body = """
         child = subprocess.Popen(["sleep", "600"])
