@@ -95,7 +95,7 @@ def record_op(op: Op, samples: Iterable[Sample]) -> RecordedOp:
     tags = tuple(tag.value for tag in op.contract.tags)
     recorded = RecordedOp(str(op.overload._schema), tags)
     with aliases_allowed():
-        for sample in samples:
+        for sample in map(_without_grad, samples):
             done, again = call(op, sample), call(op, sample)
             after = op.arguments(done.sample)
             if done.error or again.error or not _agree(op, done, again):
@@ -105,6 +105,22 @@ def record_op(op: Op, samples: Iterable[Sample]) -> RecordedOp:
                 RecordedCall(sample.fresh(), _plain(after), _plain(done.returned), names)
             )
     return recorded
+
+
+def _without_grad(sample: Sample) -> Sample:
+    """A call that autograd does not follow: a tagged op refuses one that it would have to.
+
+    The old op raised there too, having returned what it was given; or it lost the gradient.
+    """
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(plain, value))
+        return value.detach() if isinstance(value, Tensor) else value
+
+    args = tuple(map(plain, sample.args))
+    kwargs = {name: plain(value) for name, value in sample.kwargs.items()}
+    return replace(sample, args=args, kwargs=kwargs, grad_mode=False)
 
 
 def _agree(op: Op, one: Call, other: Call) -> bool:

@@ -61,6 +61,16 @@ def test_a_right_split_agrees_also_where_the_old_op_raised_after_writing(namespa
     assert differences(old_maybe_out(namespace), [FRESH, GIVEN], make) == []
 
 
+def test_a_call_with_gradients_is_compared_without_them(namespace: str) -> None:
+    def make() -> list[Op]:
+        return [define(f"{namespace}::f_out", into, {"out"}, tags=torch.Tag.out)]
+
+    args = (X.clone().requires_grad_(), torch.zeros(2, 3))
+    assert (
+        differences(old_maybe_out(namespace), [Sample(args, {}, "g", grad_mode=True)], make) == []
+    )
+
+
 def test_a_wrong_fresh_form_is_told(namespace: str) -> None:
     def wrong(x: Tensor) -> Tensor:
         return x * 3
