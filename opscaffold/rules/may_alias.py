@@ -15,8 +15,11 @@ from opscaffold.rules.returned import LOW_LEVEL, Sharing, clone_intent, evidence
 
 def check(facts: OpFacts) -> Iterator[Finding]:
     """Report each argument that contiguous, to, reshape and the like may hand back."""
-    for shared in shared_arguments(facts):
-        if shared.sharing is not Sharing.MAYBE:
+    found = list(shared_arguments(facts))
+    # Where an argument is surely handed back on another path to the same return, that is said.
+    sure = {(s.argument, s.places[0]) for s in found if s.sharing is not Sharing.MAYBE}
+    for shared in found:
+        if shared.sharing is not Sharing.MAYBE or (shared.argument, shared.places[0]) in sure:
             continue
         effect = (
             "it runs on some inputs, and raises RuntimeError on the others"
@@ -82,6 +85,20 @@ def real(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
 """,
     ),
     misses=(
+        _OP
+        + """
+lib = torch.library.Library("demo", "FRAGMENT")
+lib.define("rows(Tensor x, int n) -> Tensor")
+
+
+def rows(x, n):
+    if not x.is_contiguous():
+        x = x.contiguous()
+    return x.view(n, -1)
+
+
+lib.impl("rows", rows, "CPU")
+""",
         _OP
         + """
 @torch.library.custom_op("demo::cast", mutates_args=())
