@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from opscaffold.contract.model import Kind
-from opscaffold.verify.checks.base import first_line, same
+from opscaffold.verify.checks.base import SEED, first_line, same
 from opscaffold.verify.memory import share_memory
 from opscaffold.verify.op import Op
 from opscaffold.verify.programs import Outcome, Program, Run, arguments, outcomes, shown
@@ -55,8 +55,16 @@ def expected(op: Op, program: Program, sample: Sample) -> Expected | None:
         first, second = (outcomes(op, [run])[0] for _ in range(2))
     except Exception:  # noqa: BLE001 -- the op refuses the call
         return None
-    random = torch.Tag.nondeterministic_seeded in op.overload.tags
+    random = torch.Tag.nondeterministic_seeded in op.overload.tags or _draws(op, run)
     return Expected(run, first, not random and not _differences(first, second))
+
+
+def _draws(op: Op, run: Run) -> bool:
+    """Whether the run takes random numbers: which ones hangs on what else is in the program."""
+    torch.manual_seed(SEED)
+    before = torch.get_rng_state()
+    outcomes(op, [run])
+    return not torch.equal(before, torch.get_rng_state())
 
 
 def departures(

@@ -125,7 +125,13 @@ def compiling() -> Iterator[None]:
     try:
         with (
             quiet(),
-            torch._inductor.config.patch(force_disable_caches=True, compile_threads=1),
+            torch._inductor.config.patch(
+                force_disable_caches=True,
+                compile_threads=1,
+                # Ops that are made of torch ops: draw and round as eager mode does.
+                fallback_random=True,
+                emulate_precision_casts=True,
+            ),
             # Whether it is an error hangs on the environment variable CI otherwise.
             torch._functorch.config.patch(error_on_custom_op_aliasing=False),
             torch._dynamo.config.patch(

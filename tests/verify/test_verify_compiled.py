@@ -123,7 +123,9 @@ def test_a_write_to_a_list_must_be_declared(namespace: str, declared: bool) -> N
     assert all("the argument xs[" in message for _, message in found)
 
 
-@pytest.mark.parametrize("kind", ["mutable", "optional", "random", "sizes", "number", "shared"])
+@pytest.mark.parametrize(
+    "kind", ["mutable", "optional", "random", "untagged", "sizes", "number", "shared"]
+)
 def test_sound_ops_of_unusual_forms_are_sound(namespace: str, kind: str) -> None:
     name = f"{namespace}::f"
     sample = SAMPLE
@@ -145,9 +147,10 @@ def test_sound_ops_of_unusual_forms_are_sound(namespace: str, kind: str) -> None
                 seen.add_(x.sum())
 
         sample = Sample((ROWS,), {"seen": torch.zeros(1)}, "plain")
-    elif kind == "random":
+    elif kind in ("random", "untagged"):
+        tags = [torch.Tag.nondeterministic_seeded] if kind == "random" else []
 
-        @torch.library.custom_op(name, mutates_args=(), tags=torch.Tag.nondeterministic_seeded)
+        @torch.library.custom_op(name, mutates_args=(), tags=tags)
         def f(x: Tensor) -> Tensor:
             return x + torch.rand_like(x)
 
