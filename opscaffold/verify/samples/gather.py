@@ -6,6 +6,7 @@ calls that a target's own ``sample_calls`` makes, and a search. All are varied.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -133,15 +134,13 @@ class Gatherer:
         self._entries: list[Table] | None = None
         self._recordings: dict[str, Recording] = {}
         self._saver: Saver | None = None
-        self._saved = Table("")
         if request.get("save"):
             path = Path(request["save"])
+            known = tables((), [path])[-1] if path.is_file() else Table("")
             try:
-                self._saver = Saver(path)
+                self._saver = Saver(path, known)
             except SaveError as error:
                 raise LoadError(f"--save-samples: {error}") from error
-            if path.is_file():
-                self._saved = tables((), [path])[-1]
 
     def gather(self, op: Op) -> Gathered:
         """The samples of one op, simplest first, and what is to be told of them."""
@@ -233,13 +232,17 @@ class Gatherer:
             refusal = first_line(result.error)
             message = f"none of {result.tried} made-up calls was accepted; the last word: {refusal}"
             found.observations.append(Observation(NO_SAMPLES, message))
-        self._save(found, [each.point for each in result.kept], labels)
+        points = [each.point for each in result.kept]
+        self._save(found, list(zip(labels, points, strict=True)))
 
-    def _save(self, found: _Collected, points: Sequence[Point], labels: Sequence[str]) -> None:
+    def _save(self, found: _Collected, samples: Sequence[tuple[str, Point]]) -> None:
         if self._saver is None:
             return
+        function = public_function(found.op, self._modules)
+        names = [parameter.name for parameter in found.op.contract.parameters]
+        by_name = function is not None and list(inspect.signature(function).parameters) != names
         try:
-            self._saver.add(found.op, points, labels, self._saved)
+            self._saver.add(found.op, samples, by_name=by_name)
         except SaveError as error:
             found.observations.append(Observation(CHECK_FAILED, str(error), subject="save"))
 

@@ -51,6 +51,13 @@ SAMPLES: dict[str, Callable[[torch.device], Iterator[Sample]]] = {}
 '''
 
 
+_IMPORTS = {
+    "Iterator": "from collections.abc import Iterator",
+    "torch": "import torch",
+    "Tensor": "from torch import Tensor",
+}
+
+
 class SaveError(Exception):
     """The file cannot be written, or added to; the text says why."""
 
@@ -60,10 +67,11 @@ class UnwritableError(Exception):
 
 
 class Saver:
-    """Writes samples to one file. Raises SaveError where one cannot be added to."""
+    """Writes samples to one file; ``known`` is what it holds. Raises SaveError where it cannot."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, known: Table) -> None:
         self._path = path
+        self._known = known
         try:
             self._text = path.read_text(encoding="utf-8") if path.exists() else ""
             self._names = _top_level(self._text)
@@ -72,25 +80,27 @@ class Saver:
         if self._text and not {"Sample", "SAMPLES"} <= self._names:
             raise SaveError(f"{path} cannot be added to: it defines no Sample and no SAMPLES")
 
-    def add(self, op: Op, points: Sequence[Point], labels: Sequence[str], known: Table) -> None:
-        """Add the samples of an op that the file has none of. Raises SaveError."""
-        if known.entry(op) is not None or not points:
+    def add(self, op: Op, samples: Sequence[tuple[str, Point]], *, by_name: bool) -> None:
+        """Add the samples of an op that the file has none of, by label. Raises SaveError.
+
+        ``by_name`` passes every argument by keyword: the public function, by whose signature
+        samples are read, has another order.
+        """
+        if self._known.entry(op) is not None or _entry(op) in self._text or not samples:
             return
         text = self._text or _HEAD
+        missing = [line for name, line in _IMPORTS.items() if name not in _top_level(text)]
+        if missing:
+            text = "\n".join([f"{_closed(text)}\n", *missing, ""])
         helper = inspect.getsource(recipes.filled_tensor)
         if helper not in text:
             if _HELPER in self._names:
                 raise SaveError(f"{self._path} defines another {_HELPER}")
             text = f"{_closed(text)}\n\n{helper}"
-        if self._text and not self._has_imports():
-            text = f"{_closed(text)}\n\nimport torch\nfrom collections.abc import Iterator\n"
         name = self._free(f"{op.contract.name}_samples", op)
-        text = f"{_closed(text)}\n\n{function_text(op, name, points, labels)}"
+        text = f"{_closed(text)}\n\n{function_text(op, name, samples, by_name=by_name)}"
         _write(self._path, text)
         self._text, self._names = text, _top_level(text)
-
-    def _has_imports(self) -> bool:
-        return {"torch", "Iterator", "Tensor"} <= self._names
 
     def _free(self, name: str, op: Op) -> str:
         if name in self._names:
@@ -101,30 +111,35 @@ class Saver:
         return free
 
 
-def function_text(op: Op, name: str, points: Sequence[Point], labels: Sequence[str]) -> str:
+def function_text(
+    op: Op, name: str, samples: Sequence[tuple[str, Point]], *, by_name: bool = False
+) -> str:
     """The function that yields the samples of an op, and its entry in SAMPLES."""
     lines = [f"def {name}(device: torch.device) -> Iterator[Sample]:"]
     lines += [f'    """Calls of {op.qualname}."""']
-    for point, label in zip(points, labels, strict=True):
-        lines += _yielded_or_told(op, point, label)
+    for label, point in samples:
+        lines += _yielded_or_told(op, point, label, by_name)
     if not any(line.startswith("    yield") for line in lines):
         lines.append("    yield from ()")
-    entry = f'SAMPLES["{op.qualname}"] = {name}'
-    return "\n".join([*lines, "", "", entry, ""])
+    return "\n".join([*lines, "", "", f"{_entry(op)} = {name}", ""])
 
 
-def _yielded_or_told(op: Op, point: Point, label: str) -> list[str]:
+def _entry(op: Op) -> str:
+    return f'SAMPLES["{op.qualname}"]'
+
+
+def _yielded_or_told(op: Op, point: Point, label: str, by_name: bool) -> list[str]:
     try:
-        return _yielded(op, point, label)
+        return _yielded(op, point, label, by_name)
     except UnwritableError as error:
         return [f"    # {label} is left out: {error}"]
 
 
-def _yielded(op: Op, point: Point, label: str) -> list[str]:
+def _yielded(op: Op, point: Point, label: str, by_name: bool) -> list[str]:
     given = point.recipes()
     args: list[str] = []
     kwargs: list[str] = []
-    gap = False
+    gap = by_name
     for parameter in op.contract.parameters:
         if parameter.name not in given:
             gap = True

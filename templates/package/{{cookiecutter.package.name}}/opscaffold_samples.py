@@ -2,6 +2,7 @@
 
 Each function below yields the samples of one op: positional arguments, keyword arguments, and a
 label that is unique for the op. The first sample is the simplest one; some tests take it alone.
+`opscaffold verify` takes them from here as well, and varies them further.
 Tests of gradients take the samples whose floating-point tensors are all float64.
 
 Change sizes, dtypes and values as your kernel demands. Keep in: each dtype that matters, an empty
