@@ -81,7 +81,9 @@ def test_two_returns_over_one_storage_are_seen_though_they_are_disjoint(namespac
         return both[:2], both[2:]
 
     # PyTorch goes by storage, and refuses; no byte is shared.
-    assert codes(CHECK, op_of(halves), SAMPLE) == {RETURN_SHARES_MEMORY.code}
+    ((code, message),) = observed(CHECK, op_of(halves), SAMPLE)
+    assert code == RETURN_SHARES_MEMORY.code
+    assert "return 1 has one storage with return 0" in message
 
 
 def test_two_returns_over_the_same_bytes_are_named(namespace: str, library: Any) -> None:
@@ -128,6 +130,15 @@ def test_an_empty_result_shares_nothing(namespace: str) -> None:
         return torch.from_numpy(x.numpy()) if x.numel() == 0 else x * 2
 
     assert observed(CHECK, op_of(f), Sample((torch.empty(0, 3),), {}, "empty")) == []
+
+
+def test_an_empty_argument_that_comes_back_is_named_where_it_is_refused(namespace: str) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args=())
+    def f(x: Tensor) -> Tensor:
+        return x
+
+    ((_, message),) = observed(CHECK, op_of(f), Sample((torch.empty(0, 3),), {}, "empty"))
+    assert "the return is the argument x itself" in message
 
 
 def test_a_declared_view_may_share(namespace: str, library: Any) -> None:

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import torch
+from torch import Tensor
+
 from opscaffold.contract.model import Kind
 from opscaffold.findings.promises import RETURN_KEPT, RETURN_SHARES_MEMORY
 from opscaffold.verify.checks.base import Bench, Call, Check, Cost, Observation, call
@@ -45,7 +48,7 @@ def _refused(op: Op, sample: Sample) -> Iterator[Observation]:
     """What PyTorch refused, with the names that its message leaves out."""
     where = f"{op.position.path}:{op.position.line}"
     seen = False
-    for observation in _shared(op, sample, kernel_returns(op, sample)):
+    for observation in _shared(op, sample, kernel_returns(op, sample), by_storage=True):
         message = (
             f"{observation.message}: PyTorch refuses the call once the kernel at {where} has run"
         )
@@ -59,7 +62,10 @@ def _refused(op: Op, sample: Sample) -> Iterator[Observation]:
         yield Observation(RETURN_SHARES_MEMORY, message, sample, "return")
 
 
-def _shared(op: Op, sample: Sample, done: Call) -> Iterator[Observation]:
+def _shared(
+    op: Op, sample: Sample, done: Call, *, by_storage: bool = False
+) -> Iterator[Observation]:
+    """What the returns share memory with; ``by_storage`` as PyTorch sees it, bytes or none."""
     returned = _fresh(op, done)
     may = viewed(op)
     for position, each in enumerate(returned):
@@ -72,13 +78,21 @@ def _shared(op: Op, sample: Sample, done: Call) -> Iterator[Observation]:
         ]
         others += [(there.what, there.tensor) for there in returned[:position]]
         for other, there in others:
-            if each.tensor is there and there.numel():
+            if each.tensor is there and (by_storage or there.numel()):
                 message = f"{each.what} is {other} itself"
             elif share_memory(each.tensor, there):
                 message = f"{each.what} shares memory with {other}"
+            elif by_storage and _one_storage(each.tensor, there):
+                message = f"{each.what} has one storage with {other}"
             else:
                 continue
             yield Observation(RETURN_SHARES_MEMORY, message, sample, f"{each.what} {other}")
+
+
+def _one_storage(one: Tensor, other: Tensor) -> bool:
+    if one.layout != torch.strided or other.layout != torch.strided:
+        return False
+    return bool(one.untyped_storage()._cdata == other.untyped_storage()._cdata)
 
 
 def _kept(op: Op, sample: Sample, first: Call) -> Iterator[Observation]:
