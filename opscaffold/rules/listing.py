@@ -49,11 +49,16 @@ def kind_of(op: Op, contract: OpContract | None) -> str:
 
 def kernels_of(project: Project, op: Op) -> list[Kernel]:
     """Return the kernels of an op in the order of their registration."""
-    return [
-        Kernel(registration, _sight(project, op, registration))
-        for registration in (op.definition, *op.attached)
-        if registration.role in KERNEL_ROLES
-    ]
+    # One function is often registered under several dispatch keys: it is read once.
+    seen: dict[object, Sight] = {}
+    found: list[Kernel] = []
+    for registration in (op.definition, *op.attached):
+        if registration.role in KERNEL_ROLES:
+            function = registration.function
+            if function not in seen:
+                seen[function] = _sight(project, op, registration)
+            found.append(Kernel(registration, seen[function]))
+    return found
 
 
 def _sight(project: Project, op: Op, registration: Registration) -> Sight:
