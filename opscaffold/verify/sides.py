@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from opscaffold.findings.promises import FORMS_DIFFER, NO_SAMPLES
+from opscaffold.findings.promises import FORMS_DIFFER, NO_SAMPLES, Verdict
 from opscaffold.verify.against import (
     SAMPLE_CALLS,
     Record,
@@ -40,20 +40,26 @@ def record(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
 def _record(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
     chosen = [op for op in in_order(loaded.ops) if _asked(op, request)]
     tell({"event": "ops", "ops": [_described(op) for op in chosen], "all": _names(loaded)})
-    gatherer = Gatherer(loaded, request, Bench(fast=True))
+    try:
+        gatherer = Gatherer(loaded, request, Bench(fast=True))
+    except LoadError as error:
+        tell({"event": "error", "kind": "import", "message": str(error)})
+        return
     path = Path(request["record"])
     kept = Record.load(path) if path.exists() else Record()
     for op in chosen:
         tell({"event": "op", "op": op.qualname})
         started = time.perf_counter()
-        recorded = record_op(op, gatherer.gather(op).samples)
+        gathered = gatherer.gather(op)
+        recorded = record_op(op, gathered.samples)
         clock.timed("record", started)
         kept.ops[op.qualname] = recorded
         # So that it outlives a later op that kills the process.
         kept.save(path)
         if not recorded.calls:
             nothing = Observation(NO_SAMPLES, "no call of it could be recorded")
-            _tell_findings(op, [nothing], tell)
+            why = [o for o in gathered.observations if o.promise.verdict is Verdict.UNDECIDED]
+            _tell_findings(op, why or [nothing], tell)
     tell({"event": "op", "op": SAMPLE_CALLS})
     if SAMPLE_CALLS not in request["skip"]:
         kept.functions = record_functions(sample_functions(loaded.modules))
