@@ -146,6 +146,16 @@ def test_a_write_behind_a_flag_is_found_from_the_other_side(namespace: str) -> N
     assert "element 0 was 0.0 and is 1.0" in first.message
 
 
+def test_the_element_of_a_strided_argument_is_told(namespace: str) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args=())
+    def f(x: Tensor) -> Tensor:
+        x[1:].add_(1)
+        return x * 2
+
+    (first, *_) = CHECK.run(op_of(f), [Sample((torch.zeros(6)[::2],), {}, "strided")], Bench())
+    assert "element 1 was 0.0 and is 1.0" in first.message
+
+
 def test_an_item_of_a_list_is_named(namespace: str) -> None:
     @torch.library.custom_op(f"{namespace}::f", mutates_args=())
     def f(xs: list[Tensor]) -> Tensor:

@@ -106,7 +106,7 @@ def _example(given: Given) -> str:
     if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
         return ""
     before = given.before.bytes.view(tensor.dtype)
-    now = tensor.reshape(-1).cpu()
+    now = tensor.reshape(-1).contiguous().cpu()
     size = tensor.element_size()
     same = (given.before.bytes == now.view(torch.uint8)).reshape(-1, size).all(1)
     index = int(same.logical_not().to(torch.int8).argmax())
