@@ -125,9 +125,9 @@ class _Run:
         documents = frozenset(self.documents)
         overlay = {p: data for p, data in self.overlay.items() if p not in documents}
         overlay |= more or {}
-        request = self.request
-        registrars = request.config.registrars
-        return load_project(self.paths, self.root, request.exclude, overlay, registrars)
+        asked, known = self.request, getattr(self, "project", None)
+        given = (self.paths, self.root, asked.exclude, overlay, asked.config.registrars)
+        return load_project(*given, earlier=known)
 
     def to_the_end(self) -> bool:
         """Go round until nothing more can be done; False where an op was withdrawn."""
@@ -210,7 +210,7 @@ class _Run:
                 wanted.setdefault(finding.op, []).append(finding)
         ops = {op.qualname: op for op in self.project.ops}
         snippets = self._read_prose([ops[name] for name in wanted])
-        context = Context(self.project, Syntaxes(), snippets, self.request.options)
+        self.context = context = Context(self.project, Syntaxes(), snippets, self.request.options)
         ready: list[OpPlan] = []
         taken: dict[Path, FileEdits] = {}
         for name, findings in wanted.items():
@@ -326,7 +326,7 @@ class _Run:
 
     def _rewrite_prose(self, ready: list[OpPlan], snippets: dict[Path, Snippet]) -> bool:
         """Rewrite what prose the plans change, and leave the rest to the next round."""
-        syntaxes = Syntaxes()
+        syntaxes = self.context.syntaxes
         merged: dict[Path, FileEdits] = {}
         before = dict(self.overlay)
         for plan in ready:
@@ -372,7 +372,7 @@ class _Run:
 
     def _apply(self, ready: list[OpPlan], snippets: dict[Path, Snippet]) -> bool:
         """Apply plans to the overlay; False where a result does not parse."""
-        syntaxes = Syntaxes()
+        syntaxes = self.context.syntaxes
         merged: dict[Path, FileEdits] = {}
         for plan in ready:
             step = self._step(plan, {})

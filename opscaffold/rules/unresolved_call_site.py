@@ -18,16 +18,10 @@ from opscaffold.rules.base import Rule
 from opscaffold.rules.functions import enclosing_function
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
+from opscaffold.source.torch_ops import Called, only_called, reads_ops
 from opscaffold.source.words import Words
 
 _PREFIX = "torch.ops."
-# A pattern that starts with a literal is found fast; what stands around it is looked at then.
-_OPS = re.compile(rb"ops(?<![0-9A-Za-z]ops)\b")
-_BEHIND_TORCH = re.compile(rb"torch\s*\.\s*_?\Z")
-_IMPORT_OF_TORCH = re.compile(rb"\btorch\s+import\b")
-_IMPORT_FROM = re.compile(rb"[ \t]*from[ \t]+(?!torch\b)\w[\w.]*\.\Z")
-_CALLED = re.compile(rb"ops\.(\w+)\.(\w+)(\.default)?\(")
-_QUOTES = (b"'", b'"')
 _COMPILED = frozenset({".cpp", ".cc", ".cxx", ".cu", ".hip", ".mm", ".so", ".pyd", ".pyx"})
 _LOADS = ("load_library", "cpp_extension", "CppExtension", "CUDAExtension", "load_inline")
 # Stands among the overloads of an op that is added to here and defined elsewhere.
@@ -113,11 +107,11 @@ def _modules(
     They name torch.ops and one of the namespaces, or a name that another module gave to one.
     """
     named = Words(spaces)
-    start: dict[Path, list[tuple[str, str, bool]] | None] = {}
+    start: dict[Path, list[Called] | None] = {}
     for path in project.files:
         data = project.read(path) or b""
-        if _reads_ops(data):
-            start[path] = _only_called(data)
+        if reads_ops(data):
+            start[path] = only_called(data)
     # What is called at once goes by no other name.
     first = [project.module_for(path) for path, called in start.items() if called is None]
     given = set().union(*(project.exported(m, {"ops"}, _PREFIX) for m in first if m is not None))
@@ -134,41 +128,7 @@ def _modules(
                 yield module, project.aliases(module, {"ops", *given})
 
 
-def _reads_ops(data: bytes) -> bool:
-    """Whether a file names torch.ops, or something may that is read from torch."""
-    for match in _OPS.finditer(data):
-        start, end = match.span()
-        if _BEHIND_TORCH.search(data, max(0, start - 80), start):
-            return True
-        if data[start - 1 : start] in _QUOTES and data[end : end + 1] in _QUOTES and start:
-            return True
-        line = data.rfind(b"\n", 0, start) + 1
-        if _IMPORT_OF_TORCH.search(data, line, start):
-            return True
-    return False
-
-
-def _only_called(data: bytes) -> list[tuple[str, str, bool]] | None:
-    """What a file calls as ``torch.ops.ns.name(`` or with ``.default``, seen without parsing it.
-
-    None where it does anything else with torch.ops, or may.
-    """
-    found = []
-    for match in _OPS.finditer(data):
-        start = match.start()
-        line = data.rfind(b"\n", 0, start) + 1
-        if _IMPORT_FROM.match(data, line, start):
-            continue
-        call = _CALLED.match(data, start)
-        if call is None or not data.endswith(b"torch.", 0, start):
-            return None
-        found.append((call[1].decode(), call[2].decode(), call[3] is not None))
-    return found
-
-
-def _all_there(
-    called: list[tuple[str, str, bool]], spaces: Mapping[str, Mapping[str, set[str]]]
-) -> bool:
+def _all_there(called: list[Called], spaces: Mapping[str, Mapping[str, set[str]]]) -> bool:
     """Whether each op that is called is one of its namespace, where that is known."""
     return all(
         space not in spaces
@@ -278,6 +238,12 @@ def _has_compiled_code(project: Project) -> bool:
     pattern = re.compile("|".join(_LOADS))
     if any(pattern.search(module.source.text) for module in project.modules):
         return True
+    # Files that only call ops are not parsed, and may load them as well.
+    loads = re.compile(pattern.pattern.encode())
+    for path in project.files:
+        data = project.read(path) or b""
+        if loads.search(data) and reads_ops(data):
+            return True
     seen: set[Path] = set()
     for path in project.files:
         if path.parent in seen:

@@ -7,6 +7,7 @@ import gc
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.config.model import Registrar
@@ -36,10 +37,13 @@ class Project:
         selected: frozenset[Path],
         tree: Tree,
         registrars: Sequence[Registrar] = (),
+        known_files: frozenset[Path] | None = None,
     ) -> None:
         self.root = root
         self.selected = selected
-        self._tree = tree
+        self.tree = tree
+        self.known_files = tree.files if known_files is None else known_files
+        """The files that were found, without those that only an overlay has."""
         self._resolver = Resolver(tree)
         self._finder = OpFinder(tree, self._resolver, registrars)
         self._found = self._finder.find()
@@ -47,23 +51,23 @@ class Project:
         self.ops = [op for op in self.all_ops if op.definition.module.path in selected]
         self.stray: list[Registration] = [r for r in self._found.stray if r.module.path in selected]
         self.unknown_helpers = [h for h in self._found.unknown if h.module.path in selected]
-        self._references: dict[Op, list[Reference]] | None = None
+        self._references: dict[Op, list[Reference]] = {}
         self._made_finder: ReferenceFinder | None = None
 
     @property
     def files(self) -> list[Path]:
         """All Python files of the root, read or not, by path."""
-        return list(self._tree.ordered)
+        return list(self.tree.ordered)
 
     @property
     def modules(self) -> list[Module]:
         """The modules parsed so far, by path."""
-        return self._tree.loaded()
+        return self.tree.loaded()
 
     @property
     def problems(self) -> list[Problem]:
         """What could not be read so far, by path: ask again after ``references``."""
-        return sorted(self._tree.problems, key=lambda p: (str(p.path), p.line, p.column))
+        return sorted(self.tree.problems, key=lambda p: (str(p.path), p.line, p.column))
 
     @property
     def described_calls(self) -> set[ast.AST]:
@@ -81,19 +85,19 @@ class Project:
 
     def calls_of(self, module: Module, names: re.Pattern[str]) -> list[ast.Call]:
         """Return the calls of a module that may be of something whose name a pattern matches."""
-        return self._tree.calls(module).calls_matching(names)
+        return self.tree.calls(module).calls_matching(names)
 
     def aliases(self, module: Module, names: set[str]) -> set[str]:
         """Return the names, and those a module binds to something written with one of them."""
-        return self._tree.calls(module).closure(names)
+        return self.tree.calls(module).closure(names)
 
     def exported(self, module: Module, names: set[str], start: str) -> set[str]:
         """Return what a module calls things from outside whose full name starts with ``start``.
 
         Only what is written with one of the names is looked into.
         """
-        near = self._tree.calls(module).bound(names)
-        bound = self._tree.scopes(module).top.bindings if near else {}
+        near = self.tree.calls(module).bound(names)
+        bound = self.tree.scopes(module).top.bindings if near else {}
         return {
             name
             for name in near & bound.keys()
@@ -106,25 +110,25 @@ class Project:
 
     def module_for(self, path: Path) -> Module | None:
         """Return the module of a file of the project; None where it cannot be read."""
-        return self._tree.load(real_path(path))
+        return self.tree.load(real_path(path))
 
     def read(self, path: Path) -> bytes | None:
         """Return what a file holds, or is taken to hold; None where it cannot be read."""
-        return self._tree.read(path)
+        return self.tree.read(path)
 
     def cell_of(self, path: Path, line: int) -> tuple[int, int] | None:
         """Return the cell of a notebook that a line stands in, and its line there, from 1.
 
         None for a file that is no notebook.
         """
-        notebook = self._tree.notebook(path)
+        notebook = self.tree.notebook(path)
         return None if notebook is None else notebook.place(line)
 
     def module_named(self, name: str) -> Module | None:
         """Return the module with a dotted name, or None."""
-        for path in self._tree.ordered:
-            if self._tree.name_of(path) == name:
-                return self._tree.load(path)
+        for path in self.tree.ordered:
+            if self.tree.name_of(path) == name:
+                return self.tree.load(path)
         return None
 
     def resolve(self, module: Module, expression: ast.expr) -> Resolution:
@@ -166,25 +170,27 @@ class Project:
         A new name that is none of these hides nothing there. Builtins are not among them;
         names that star imports of tree modules bring are.
         """
-        names = self._tree.scopes(module).names_at(node)
-        for statement in self._tree.scopes(module).top.stars:
+        names = self.tree.scopes(module).names_at(node)
+        for statement in self.tree.scopes(module).top.stars:
             source, _ = self._resolver.source_of(module, statement)
             if source is not None:
-                top = self._tree.scopes(source).top
+                top = self.tree.scopes(source).top
                 names |= {n for n in top.bindings if self._resolver.exports(source, n) is not False}
         return names
 
     def references(self, op: Op) -> list[Reference]:
         """Return every place in the root that denotes an op or may, by file and position."""
-        if self._references is None:
+        if op not in self._references:
+            if op not in self.all_ops:
+                return []
             with collector_paused():
-                self._references = self._reference_finder().find()
-        return self._references.get(op, [])
+                self._references[op] = self._reference_finder().find(op)
+        return self._references[op]
 
     def _reference_finder(self) -> ReferenceFinder:
         if self._made_finder is None:
             self._made_finder = ReferenceFinder(
-                self._tree, self._resolver, self.all_ops, self._found.by_object
+                self.tree, self._resolver, self.all_ops, self._found.by_object
             )
         return self._made_finder
 
@@ -197,6 +203,8 @@ def load_project(
     registrars: Sequence[Registrar] = (),
     *,
     notebooks: bool = False,
+    earlier: Project | None = None,
+    found: FoundFiles | None = None,
 ) -> Project:
     """Read a project. Nothing in it is imported or run.
 
@@ -205,17 +213,47 @@ def load_project(
     to the root, of files to leave out altogether: neither ops nor references in them are seen.
     ``overlay`` maps paths to bytes that are read in place of what is on disk, also where no such
     file is there. ``registrars`` describe helpers whose body is not in sight. ``notebooks`` has
-    the cells of notebooks read too; what stands in them cannot be written to.
+    the cells of notebooks read too; what stands in them cannot be written to. ``earlier`` is what
+    the same call returned before, perhaps with another overlay: files are taken to be those they
+    were then, and what is the same is not read again. ``found`` is what ``project_files`` says of
+    the paths, where it was asked before.
     """
     root = real_path(root if root is not None else find_root(paths))
+    kept: Mapping[Path, bytes] = {}
+    if earlier is not None:
+        known, selected = earlier.known_files, earlier.selected
+    else:
+        found = found or project_files(paths, root, exclude, notebooks=notebooks)
+        known, selected, kept = found.known, found.selected, found.kept
+    files = known | frozenset(overlay or ())
+    with collector_paused():
+        before = earlier.tree if earlier is not None else None
+        tree = Tree(root, files, overlay, notebooks=notebooks, earlier=before, kept=kept)
+        return Project(root, selected, tree, registrars, known)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """The files of a project, and those among them that the paths asked for hold.
+
+    ``kept`` is what some of them held when they were read.
+    """
+
+    known: frozenset[Path]
+    selected: frozenset[Path]
+    kept: dict[Path, bytes] = field(default_factory=dict)
+
+
+def project_files(
+    paths: Sequence[Path], root: Path, exclude: Sequence[str] = (), *, notebooks: bool = False
+) -> FoundFiles:
+    """Say which files ``load_project`` reads, given the same."""
+    root = real_path(root)
     whole = frozenset(find_files([root], root, exclude=exclude, notebooks=notebooks))
     selected = whole
     if [path.resolve() for path in paths] != [root]:
         selected = frozenset(find_files(paths, root, exclude=exclude, notebooks=notebooks))
-    files = selected | whole
-    files |= frozenset(overlay or ())
-    with collector_paused():
-        return Project(root, selected, Tree(root, files, overlay, notebooks=notebooks), registrars)
+    return FoundFiles(selected | whole, selected)
 
 
 @contextmanager

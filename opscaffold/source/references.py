@@ -8,11 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from opscaffold.source.exports import export_nodes
+from opscaffold.source.files import parts_of
 from opscaffold.source.hits import Hit, OpIndex
 from opscaffold.source.mentions import StringReader
 from opscaffold.source.model import Module, Op, Reference, Use
+from opscaffold.source.named_nodes import NamedNodes
 from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.sites import statement_of
+from opscaffold.source.torch_ops import only_called
 from opscaffold.source.tree import Tree
 from opscaffold.source.words import Words
 
@@ -28,7 +31,7 @@ _RUN_TIME_IMPORTS = frozenset(
 
 
 class ReferenceFinder:
-    """Finds the references to a set of ops."""
+    """Finds the references to each of a set of ops."""
 
     def __init__(
         self, tree: Tree, resolver: Resolver, ops: list[Op], by_object: dict[ast.AST, Op]
@@ -40,6 +43,8 @@ class ReferenceFinder:
         self.strings = StringReader(self, ops)
         # The names that ops and their namespaces go by, as far as they are known.
         self.words: set[str] = set()
+        self.near: set[str] = set()
+        self._nodes: dict[Module, NamedNodes] = {}
         # What names an op within its own registrations is no reference of its own.
         self._operands: dict[ast.AST, Op] = {}
         for op in ops:
@@ -51,16 +56,12 @@ class ReferenceFinder:
                         if isinstance(part, ast.Constant):
                             self._operands.setdefault(part, op)
 
-    def find(self) -> dict[Op, list[Reference]]:
-        """Return the references to each op, by file and position."""
-        found: dict[Op, list[Reference]] = {op: [] for op in self.ops}
-        if not self.ops:
-            return found
-        for module in self._candidates():
-            for reference in self._of_module(module):
-                found[reference.op].append(reference)
-        for references in found.values():
-            references.sort(key=_place)
+    def find(self, op: Op) -> list[Reference]:
+        """Return the references to an op, by file and position."""
+        found: list[Reference] = []
+        for module in self._candidates(op):
+            found += [r for r in self._of_module(module) if r.op is op]
+        found.sort(key=_place)
         return found
 
     def sure_op(self, module: Module, expression: ast.expr) -> Op | None:
@@ -70,25 +71,27 @@ class ReferenceFinder:
             return hits[0].op
         return None
 
-    def _first_words(self) -> set[str]:
+    def _first_words(self, op: Op) -> set[str]:
         words: set[str] = set()
-        for op in self.ops:
-            name = op.name.partition(".")[0]
-            if op.definition.qualname is not None:
-                words.add(name)
-            node = op.definition.result
-            if isinstance(node, _DEFINITIONS):
-                words.add(node.name)
-            elif node is not None:
-                words |= _bound_names(op.definition.module, node)
+        if op.definition.qualname is not None:
+            words.add(op.name.partition(".")[0])
+        node = op.definition.result
+        if isinstance(node, _DEFINITIONS):
+            words.add(node.name)
+        elif node is not None:
+            words |= _bound_names(op.definition.module, node)
         return {word for word in words if word.isidentifier()}
 
-    def _candidates(self) -> list[Module]:
-        """Parse the modules that mention an op by any name it goes by."""
-        self.words = pending = self._first_words()
-        owners: set[str] = set(self.index.spaces)
+    def _candidates(self, op: Op) -> list[Module]:
+        """Parse the modules that mention an op by any name it goes by.
+
+        ``words`` are those names then, ``near`` also what any of the modules calls them.
+        """
+        self.words = pending = self._first_words(op)
+        space = op.namespace
+        spaces = Words([space])
+        owners = {space}
         found: dict[Path, Module | None] = {}
-        spaces = Words(self.index.spaces)
         while pending:
             names, holders = Words(pending), Words(owners)
             for path in self.tree.ordered:
@@ -100,10 +103,10 @@ class ReferenceFinder:
                     # An op may be reached by what holds it and a name that is computed,
                     # or a name be given to its namespace.
                     or (b"getattr" in data and holders.in_(data))
-                    or (b"ops" in data and spaces.in_(data))
+                    or (b"ops" in data and self._may_name(op, data) and spaces.in_(data))
                 ):
                     found[path] = self.tree.load(path)
-            bound = {m: self._aliases(m) for m in found.values() if m is not None}
+            bound = {m: self._aliases(m, op) for m in found.values() if m is not None}
             new_owners = {m.name.rpartition(".")[2] for m, names_of in bound.items() if names_of}
             pending = set().union(*bound.values()) - self.words
             if not pending and new_owners - owners:
@@ -111,23 +114,32 @@ class ReferenceFinder:
                 pending = set(self.words)
             owners |= new_owners
             self.words = self.words | pending
-        return [module for _, module in sorted(found.items()) if module is not None]
+        modules = [m for _, m in sorted(found.items(), key=lambda pair: parts_of(pair[0])) if m]
+        named = {*self.words, space}
+        self.near = named.union(*(self.tree.calls(m).closure(named) for m in modules))
+        return modules
 
-    def _aliases(self, module: Module) -> set[str]:
-        """Return the module-level names that stand for an op, or for a namespace of one."""
+    def _may_name(self, op: Op, data: bytes) -> bool:
+        """Whether a file may give a name to a namespace, or call an op by a computed name."""
+        return op.definition.qualname is None or only_called(data) is None
+
+    def _aliases(self, module: Module, op: Op) -> set[str]:
+        """Return the module-level names that stand for an op, or for its namespace."""
         found: set[str] = set()
-        for name, bindings in self.tree.scopes(module).top.bindings.items():
-            for binding in bindings:
+        named = {*self.words, op.namespace}
+        top = self.tree.scopes(module).top.bindings
+        for name in self.tree.calls(module).closure(named) & top.keys():
+            for binding in top[name]:
                 resolution = self.resolver.binding(module, binding)
-                if self.index.hits(resolution) or any(
-                    self.index.in_namespace(t) for t in resolution.targets
+                if any(hit.op is op for hit in self.index.hits(resolution)) or any(
+                    op in self.index.in_namespace(t) for t in resolution.targets
                 ):
                     found.add(name)
         return found
 
     def _of_module(self, module: Module) -> Iterator[Reference]:
         yield from self._exports(module)
-        for node in module.parents:
+        for node in self._named_nodes(module).near(self.near):
             if isinstance(node, ast.Name):
                 yield from self._name(module, node)
             elif isinstance(node, ast.Attribute):
@@ -143,8 +155,15 @@ class ReferenceFinder:
             ):
                 yield from self.strings.references(module, node, node.value)
 
+    def _named_nodes(self, module: Module) -> NamedNodes:
+        if module not in self._nodes:
+            self._nodes[module] = NamedNodes(module)
+        return self._nodes[module]
+
     def _exports(self, module: Module) -> Iterator[Reference]:
         for node in export_nodes(module) or ():
+            if node.value not in self.near:
+                continue
             found = self.resolver.member(module, str(node.value))
             for hit in self.index.hits(found):
                 yield self._make(module, node, hit, Use.EXPORT)

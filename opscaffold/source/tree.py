@@ -16,14 +16,14 @@ from opscaffold.source.scopes import Scopes
 
 # What is kept of the files' contents once read, in bytes. Looking through all files of a usual
 # tree several times then opens each once; a larger tree reads the rest again.
-_KEPT = 48_000_000
+KEPT = 48_000_000
 
 
 class Tree:
     """All Python files of a project. Modules are parsed once, on demand.
 
     ``problems`` holds what could not be read so far. ``overlay`` holds what files are taken to
-    hold in place of what is on disk.
+    hold in place of what is on disk, ``kept`` what was read of them before.
     """
 
     def __init__(
@@ -33,6 +33,8 @@ class Tree:
         overlay: Mapping[Path, bytes] | None = None,
         *,
         notebooks: bool = False,
+        earlier: Tree | None = None,
+        kept: Mapping[Path, bytes] | None = None,
     ) -> None:
         self.root = root
         self._notebooks: dict[Path, Notebook | NotebookError] | None = {} if notebooks else None
@@ -41,8 +43,8 @@ class Tree:
         self.ordered: Sequence[Path] = sorted(self.files, key=parts_of)
         """The files, by path."""
         self.problems: list[Problem] = []
-        self._kept: dict[Path, bytes] = {}
-        self._room = _KEPT
+        self._kept: dict[Path, bytes] = dict(kept or {})
+        self._room = KEPT - sum(map(len, self._kept.values()))
         # The directory from which Python would import what stands in a directory.
         self._base: dict[Path, Path] = {}
         self._directories: set[Path] = set()
@@ -58,6 +60,9 @@ class Tree:
         # The directories that hold a module of a name, in whatever package it is.
         self._stems: dict[str, list[Path]] = {}
         self._changes_path: dict[Path, bool] = {}
+        self._earlier: Tree | None = None
+        if earlier is not None:
+            self._take_over(earlier)
         depth: dict[Path, int] = {}
         for file in self.ordered:
             self._stems.setdefault(file.stem, []).append(file.parent)
@@ -68,6 +73,25 @@ class Tree:
             bases = self._bases.setdefault(top.removesuffix(".py"), [])
             if base not in bases:
                 bases.append(base)
+
+    def _take_over(self, earlier: Tree) -> None:
+        """Keep what an earlier reading of the tree read from disk, and did not find wanting."""
+        self._earlier = earlier
+        self._kept, self._room = earlier._kept, earlier._room
+        # Of what was read still earlier, the earlier tree has taken what it needs.
+        earlier._earlier = None
+
+    def _known_module(self, path: Path, name: str, source: SourceText) -> Module | None:
+        """Return a module as it was parsed earlier, with what is known of it alone."""
+        earlier = self._earlier
+        module = earlier._modules.get(path) if earlier is not None else None  # noqa: SLF001
+        if earlier is None or module is None or module.name != name or module.source != source:
+            return None
+        if module in earlier._scopes:  # noqa: SLF001
+            self._scopes[module] = earlier._scopes[module]  # noqa: SLF001
+        if module in earlier._calls:  # noqa: SLF001
+            self._calls[module] = earlier._calls[module]  # noqa: SLF001
+        return module
 
     def load(self, path: Path) -> Module | None:
         """Return the parsed file, or None where it is none of the tree or cannot be read."""
@@ -130,7 +154,8 @@ class Tree:
                 source = read_source(path) if data is None else decode(data, path)
         except SourceError as error:
             return Problem(path, error.line, error.column, error.message)
-        return parse_module(path, self.name_of(path), source)
+        name = self.name_of(path)
+        return self._known_module(path, name, source) or parse_module(path, name, source)
 
     def loaded(self) -> list[Module]:
         """Return the modules parsed so far, by path."""
