@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 # see those of another. Set before any test imports torch, and inherited by subprocesses.
 _CACHE = tempfile.TemporaryDirectory(prefix="opscaffold-inductor-", ignore_cleanup_errors=True)
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = _CACHE.name
+# What one test checks is not to be answered by another, nor by an earlier run.
+os.environ["OPSCAFFOLD_CACHE_DIR"] = ""
 
 # A shell starts background jobs with Ctrl-C ignored, and their children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

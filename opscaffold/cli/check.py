@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opscaffold.cli.outcome import Format, Report, write_report
+from opscaffold.cli.outcome import Format, Report, show_kept, terminal_width, write_report
 from opscaffold.cli.streams import read_stdin
 from opscaffold.cli.targets import refuse_no_baseline, refuse_source
 
 if TYPE_CHECKING:
+    from opscaffold.cli.check_cache import Entry
     from opscaffold.rules.baseline import Baseline
-    from opscaffold.source.project import Project
+    from opscaffold.source.project import FoundFiles, Project
 
 OK = 0
 FOUND = 1
@@ -107,6 +108,10 @@ def check(
     exit_zero: Annotated[
         bool, typer.Option("--exit-zero", help="Exit with 0 whatever is found.")
     ] = False,
+    no_cache: Annotated[
+        bool,
+        typer.Option("--no-cache", help="Check anew also where nothing changed; keep nothing."),
+    ] = False,
 ) -> int:
     """Find every custom op, and every breach of its contract. Nothing that is read is run.
 
@@ -114,9 +119,6 @@ def check(
     """
     from opscaffold.errors import UserError
     from opscaffold.fs.paths import real_path
-    from opscaffold.rules.check import check_project
-    from opscaffold.rules.selection import chosen_for
-    from opscaffold.source.project import collector_paused
 
     if write_baseline and baseline is None:
         raise UserError("--write-baseline needs --baseline FILE: where to write")
@@ -137,6 +139,17 @@ def check(
     reading = _Reading(paths or [], root, exclude, stdin_filename, notebooks=notebooks)
     if diff_base is not None and reading.overlay:
         raise UserError("--diff-base compares files, and stdin is none")
+    entry = None
+    if not (no_cache or list_ops or baseline or diff_base or output or reading.overlay):
+        entry = reading.entry(output_format, select, ignore)
+        kept = entry.read() if entry is not None else None
+        if kept is not None:
+            return FOUND if show_kept(kept) and not exit_zero else OK
+
+    from opscaffold.rules.check import check_project
+    from opscaffold.rules.selection import chosen_for
+    from opscaffold.source.project import collector_paused
+
     codes = chosen_for(reading.config, listed(select), listed(ignore) or ())
     with collector_paused():
         project = reading.project()
@@ -165,6 +178,10 @@ def check(
             report.leave_out(known)
         if diff_base is not None:
             report.narrow_to_changes(diff_base, check_before)
+        if entry is not None:
+            outcome = report.to_keep(output_format)
+            entry.write(outcome)
+            return FOUND if show_kept(outcome) and not exit_zero else OK
         write_report(report.render(output_format, output), output)
         if output is not None:
             typer.echo(f"{report.summary()}, written to {output}", err=True)
@@ -196,6 +213,7 @@ class _Reading:
         from opscaffold.source.files import find_root
 
         self.overlay: dict[Path, bytes] = {}
+        self.found: FoundFiles | None = None
         if any(str(path) == STDIN for path in paths):
             if len(paths) > 1:
                 raise UserError("- stands alone: stdin is one file")
@@ -216,6 +234,19 @@ class _Reading:
         self.exclude = self.config.excluded(exclude)
         named = any(path.suffix == ".ipynb" for path in self.paths)
         self.notebooks = notebooks or named or self.config.notebooks
+
+    def entry(self, output_format: Format, *asked: object) -> Entry | None:
+        """Return where the check is kept; None where it is not."""
+        from opscaffold.cli.check_cache import directory, entry
+        from opscaffold.source.project import project_files
+
+        if directory() is None:
+            return None
+        self.found = project_files(self.paths, self.root, self.exclude, notebooks=self.notebooks)
+        width = terminal_width() if output_format is Format.TEXT else None
+        named = [path for path in self.paths if not path.is_dir()]
+        asked = (*asked, output_format, width, self.config, self.exclude, self.notebooks, named)
+        return entry(self.found, self.root, asked)
 
     def project(self) -> Project:
         """Read the project."""
@@ -250,6 +281,7 @@ class _Reading:
             overlay,
             self.config.registrars,
             notebooks=self.notebooks,
+            found=self.found if paths is self.paths and not overlay else None,
         )
         for path in paths:
             # Named by itself, so looked at whatever it holds: it may be no Python at all.

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opscaffold.findings.model import Finding, Position
@@ -69,17 +69,20 @@ class Findings:
 
         What was written is not returned.
         """
-        import shutil
-
-        from opscaffold.report.full import DEFAULT_WIDTH, full_lines, plain, write_styled
+        from opscaffold.report.full import DEFAULT_WIDTH, plain, write_styled
 
         here = output is None
-        width = shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns if here else DEFAULT_WIDTH
-        lines = [*full_lines(shown, self.root, self.lines_of, width), *end]
+        lines = [*self.styled(shown, terminal_width() if here else DEFAULT_WIDTH), *end]
         if not here:
             return plain(lines)
         write_styled(lines)
         return ""
+
+    def styled(self, shown: list[Finding], width: int) -> list[StyledLine]:
+        """Return findings at length, as lines of text with their styles."""
+        from opscaffold.report.full import full_lines
+
+        return full_lines(shown, self.root, self.lines_of, width)
 
     def _read(self, path: Path) -> bytes | None:
         from opscaffold.source.files import read_bytes
@@ -147,6 +150,14 @@ class Report(Findings):
         read = "1 op read" if ops == 1 else f"{ops} ops read"
         known = f", {self.accepted} more in the baseline" if self.accepted else ""
         return f"{summary(self.findings)}{known}; {read}"
+
+    def to_keep(self, output_format: Format) -> dict[str, Any]:
+        """Return what ``show_kept`` needs to report the same again, as JSON has it."""
+        if output_format is Format.TEXT:
+            shown = [self._in_cells(finding) for finding in self.findings]
+            lines = [*self.styled(shown, terminal_width()), [(self.summary(), "bold")]]
+            return {"fails": self.fails(), "lines": lines}
+        return {"fails": self.fails(), "text": self.render(output_format, None)}
 
     def render(self, output_format: Format, output: Path | None) -> str:
         """Return the report; for text on a terminal write it, and return nothing."""
@@ -217,6 +228,26 @@ class Report(Findings):
                 case "unsafe":
                     repairs[finding] = "unsafe"
         return repairs
+
+
+def terminal_width() -> int:
+    """Return how wide a report on stdout is."""
+    import shutil
+
+    from opscaffold.report.full import DEFAULT_WIDTH
+
+    return shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns
+
+
+def show_kept(kept: dict[str, Any]) -> bool:
+    """Write a report that ``to_keep`` returned, and return whether it ``fails``."""
+    from opscaffold.report.full import write_styled
+
+    if "lines" in kept:
+        write_styled([[(text, style) for text, style in line] for line in kept["lines"]])
+    else:
+        write_report(kept["text"], None)
+    return bool(kept["fails"])
 
 
 def _rule_texts() -> list[RuleText]:
