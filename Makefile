@@ -22,7 +22,7 @@ ifneq ($(shell cat $(VENV)/where 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)/ready
 endif
 
-.PHONY: help venv demo test lint format covering matrix test-pythons build smoke ci clean
+.PHONY: help venv demo test lint format covering matrix test-pythons build smoke ci clean bench
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
@@ -60,6 +60,9 @@ matrix: $(VENV)/ready ## Hold the packages of every combination to every tool (l
 
 test-pythons: ## Run the tests that need no torch on every other Python found
 	@bash tools/test_pythons.sh
+
+bench: $(VENV)/ready ## Measure speed and memory beside those of other tools (some minutes)
+	@$(VENV)/bin/python benchmarks/run.py $(BENCH)
 
 build: $(VENV)/ready ## Build sdist and wheel into dist/
 	@rm -rf dist
