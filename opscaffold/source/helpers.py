@@ -13,6 +13,7 @@ from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import walk
 from opscaffold.source.operands import Frame, Operand
 from opscaffold.source.resolve import Resolver, Target
+from opscaffold.source.returning import ends_where, statements_before
 from opscaffold.source.scopes import Binding, How
 from opscaffold.source.sites import Site
 from opscaffold.source.strings import Strings
@@ -204,7 +205,17 @@ class Helpers:
                 answer = self.strings.decide(Operand(module, choice.test, frame))
                 if answer is not None and answer != (branch == "body"):
                     return False
-        return True
+        return not self._left_before(module, node, frame)
+
+    def _left_before(self, module: Module, node: ast.AST, frame: Frame) -> bool:
+        """Say whether the function of a place is surely left before: `if name in KEPT: return`."""
+        while not isinstance(node, (*_FUNCTIONS, ast.Lambda, ast.Module)):
+            parent = module.parents[node]
+            for earlier in statements_before(parent, node):
+                if ends_where(earlier, lambda t: self.strings.decide(Operand(module, t, frame))):
+                    return True
+            node = parent
+        return False
 
     def _callee(self, operand: Operand, depth: int) -> tuple[FunctionNode, Frame] | None:
         """Return the function an expression stands for, and what its surroundings stand for.

@@ -19,6 +19,26 @@ def returned(body: Sequence[ast.stmt], decide: Decide) -> ast.expr | None:
     return found.value if isinstance(found, ast.Return) else None
 
 
+def statements_before(parent: ast.AST, node: ast.AST) -> Sequence[ast.stmt]:
+    """Return the statements that run before one, in the same block of its parent."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and node in block:
+            return block[: block.index(node)]
+    return ()
+
+
+def ends_where(statement: ast.stmt, decide: Decide) -> bool:
+    """Say whether an ``if`` is surely taken, and surely returns or raises where it is."""
+    if not isinstance(statement, ast.If):
+        return False
+    answer = decide(statement.test)
+    if answer is None:
+        return False
+    last = (statement.body if answer else statement.orelse)[-1:]
+    return bool(last) and isinstance(last[0], (ast.Return, ast.Raise))
+
+
 def _first(body: Sequence[ast.stmt], decide: Decide) -> ast.stmt | None:
     """Return the first statement that surely ends the body, or may end it in a way unknown."""
     for statement in body:
