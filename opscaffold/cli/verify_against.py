@@ -9,7 +9,6 @@ from pathlib import Path
 from opscaffold.cli.verify_process import Limits, private_directory
 from opscaffold.cli.verify_run import STARTS, OpResult, Outcome, Progress, Told, no_such_op
 from opscaffold.cli.verify_sides import Comparison, Side, compare_sides
-from opscaffold.contract.grammar import parse_schema
 from opscaffold.errors import UserError
 from opscaffold.findings.promises import BY_CODE, Verdict
 
@@ -55,17 +54,13 @@ def _outcome(compared: Comparison, seconds: float) -> Outcome:
         outcome.told.append(Told(promise, finding["old"], *place, finding["message"]))
     for op in compared.ops:
         name, place = op["name"], (Path(op["path"]), op["line"])
+        defined = Path(op["defined"]["path"]), op["defined"]["line"]
         verdicts = {told.promise.verdict for told in outcome.told if told.op == name}
         verdict = next(
             (v for v in (Verdict.BREACH, Verdict.UNDECIDED) if v in verdicts), Verdict.SOUND
         )
         calls = compared.calls.get(name, 0)
-        result = OpResult(name, _kind(op["schema"]), op["schema"], *place, place, verdict, calls)
+        result = OpResult(name, op["kind"], op["schema"], *place, defined, verdict, calls)
         result.summary = f"{calls} call{'' if calls == 1 else 's'} compared"
         outcome.ops.append(result)
     return outcome
-
-
-def _kind(schema: str) -> str:
-    # Tags are no part of a schema: what it writes is all that it tells.
-    return "mutable" if parse_schema(schema).mutated else "functional"

@@ -165,7 +165,7 @@ NOT_DETERMINISTIC = _breach(
     "not-deterministic",
     "Two calls with equal arguments give different results, and no tag says so.",
     "The compiler may fold, move or merge calls, or run one again in the backward pass. The tag "
-    "keeps it from all but merging: in training graphs torch 2.13 merges two equal calls of any op.",
+    "keeps it from all but merging: in training graphs torch 2.13 merges equal calls of any op.",
     "Tag an op that draws random numbers with torch.Tag.nondeterministic_seeded, and use no "
     "state that calls share.",
 )

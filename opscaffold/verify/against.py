@@ -26,6 +26,7 @@ from opscaffold.verify.memory import share_memory
 from opscaffold.verify.op import Op
 from opscaffold.verify.pairing import Pair, heirs, pair
 from opscaffold.verify.sample import Copies, Sample, tensors_in
+from opscaffold.verify.schema import text_of
 
 SAMPLE_CALLS = "sample_calls"
 
@@ -93,7 +94,7 @@ def aliases_allowed() -> Iterator[None]:
 def record_op(op: Op, samples: Iterable[Sample]) -> RecordedOp:
     """Call an old op on its samples, and keep the calls that do the same when made again."""
     tags = tuple(tag.value for tag in op.contract.tags)
-    recorded = RecordedOp(str(op.overload._schema), tags)
+    recorded = RecordedOp(text_of(op.overload), tags)
     with aliases_allowed():
         for sample in map(_without_grad, samples):
             done, again = call(op, sample), call(op, sample)

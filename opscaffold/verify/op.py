@@ -11,12 +11,10 @@ from typing import Any
 import torch
 from torch._library import custom_ops
 
-from opscaffold.contract.grammar import parse_schema
-from opscaffold.contract.model import Kind, OpContract, Parameter, Tag
+from opscaffold.contract.model import Kind, OpContract, Parameter
 from opscaffold.findings.model import Position
 from opscaffold.verify.sample import Sample
-
-_TAGS = {torch.Tag.inplace: Tag.INPLACE, torch.Tag.out: Tag.OUT}
+from opscaffold.verify.schema import contract_of
 
 
 @dataclass(frozen=True)
@@ -33,9 +31,7 @@ class Op:
 
     def __post_init__(self) -> None:
         """Read the schema."""
-        parsed = parse_schema(str(self.overload._schema))
-        tags = frozenset(_TAGS[tag] for tag in self.overload.tags if tag in _TAGS)
-        object.__setattr__(self, "contract", replace(parsed, tags=tags))
+        object.__setattr__(self, "contract", contract_of(self.overload))
 
     @property
     def qualname(self) -> str:

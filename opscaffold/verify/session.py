@@ -40,7 +40,7 @@ def serve(request: dict[str, Any], clock: Clock, tell: Tell) -> None:
     tell(
         {
             "event": "ops",
-            "ops": [_described(op, loaded) for op in chosen],
+            "ops": [described(op, loaded) for op in chosen],
             "all": sorted({*(op.qualname for op in every), *loaded.unreadable}),
             "others": sorted(op.qualname for op in loaded.others),
             "unreadable": [
@@ -79,7 +79,8 @@ def devices() -> tuple[torch.device, ...]:
     return tuple(found)
 
 
-def _described(op: Op, loaded: Loaded) -> dict[str, Any]:
+def described(op: Op, loaded: Loaded) -> dict[str, Any]:
+    """What the command line is told of an op before it is run."""
     return {
         "name": op.qualname,
         "kind": op.kind.value,

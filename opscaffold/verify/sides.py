@@ -23,6 +23,7 @@ from opscaffold.verify.op import Op, in_order
 from opscaffold.verify.overlay import overlaid
 from opscaffold.verify.run import Clock, Tell, findings
 from opscaffold.verify.samples.gather import Gatherer
+from opscaffold.verify.session import described
 
 
 def record(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
@@ -39,7 +40,7 @@ def record(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
 
 def _record(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
     chosen = [op for op in in_order(loaded.ops) if _asked(op, request)]
-    tell({"event": "ops", "ops": [_described(op) for op in chosen], "all": _names(loaded)})
+    tell({"event": "ops", "ops": [described(op, loaded) for op in chosen], "all": _names(loaded)})
     try:
         gatherer = Gatherer(loaded, request, Bench(fast=True))
     except LoadError as error:
@@ -82,7 +83,7 @@ def compare(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
 def _compare(loaded: Loaded, request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
     kept = Record.load(Path(request["record"]))
     ops = {op.qualname: op for op in loaded.ops}
-    tell({"event": "ops", "ops": [_described(op) for op in in_order(loaded.ops)]})
+    tell({"event": "ops", "ops": [described(op, loaded) for op in in_order(loaded.ops)]})
     started = time.perf_counter()
     for name, recorded in kept.ops.items():
         if name in request["skip"]:
@@ -149,15 +150,6 @@ def _asked(op: Op, request: Mapping[str, Any]) -> bool:
 
 def _names(loaded: Loaded) -> list[str]:
     return sorted(op.qualname for op in loaded.ops)
-
-
-def _described(op: Op) -> dict[str, Any]:
-    return {
-        "name": op.qualname,
-        "schema": str(op.overload._schema),
-        "path": str(op.position.path),
-        "line": op.position.line,
-    }
 
 
 def _tell_findings(op: Op, observations: Iterable[Observation], tell: Tell, old: str = "") -> None:

@@ -53,7 +53,8 @@ def programs(tmp_path: Path) -> Path:
 
 def op(name: str) -> dict[str, Any]:
     schema = f"{name}(Tensor x, Tensor(a1!)? out=None) -> Tensor"
-    return {"name": name, "schema": schema, "path": "/old/ops.py", "line": 5}
+    place = {"path": "/old/ops.py", "line": 5}
+    return {"name": name, "kind": "mutable", "schema": schema, **place, "defined": place}
 
 
 def told(old: str, code: str = "OPS730") -> dict[str, Any]:
