@@ -85,7 +85,7 @@ def write_tree(root: Path, shape: Shape) -> int:
 
 def files_of(shape: Shape) -> Iterator[tuple[str, str]]:
     """Yield the files of a tree, by path from its root, and what each holds."""
-    yield "pyproject.toml", f'[project]\nname = "{PACKAGE}"\nversion = "1.0"\n'
+    yield "pyproject.toml", _PROJECT
     ops = _ops(shape.ops)
     modules = sorted({op.module for op in ops})
     directories = max(1, shape.files // 60)
@@ -154,18 +154,21 @@ def _plain_module(number: int, chance: random.Random, length: int, calls: list[O
     title = f"{chance.choice(_VERBS)} the {chance.choice(_NOUNS)}s".capitalize()
     imported = sorted({(op.module, op.name) for op in calls if not op.takes_out})
     lines = "".join(f"from {module} import {name}\n" for module, name in imported)
-    parts = [_HEADER.replace("TITLE", title).replace("IMPORTS", lines)]
+    header = _HEADER.replace("TITLE", title)
+    parts = []
     if number % INCIDENTAL == 7:
         parts.append(_INCIDENTAL[number // INCIDENTAL % len(_INCIDENTAL)])
     waiting = list(calls)
-    size = sum(map(len, parts))
+    size = len(header) + len(lines) + sum(map(len, parts))
     serial = 0
     while size < length or waiting:
         part = _part(chance, serial, waiting)
         serial += 1
         parts.append(part)
         size += len(part) + 2
-    return "\n\n".join(parts)
+    body = "\n\n".join(parts)
+    used = "".join(f"{line}\n" for word, line in _IMPORTS if word in body)
+    return "\n\n".join([header.replace("IMPORTS", f"{used}{lines}"), body])
 
 
 def _part(chance: random.Random, serial: int, waiting: list[Op]) -> str:
@@ -203,20 +206,35 @@ What is here is shared by the parts of the engine that run on the device, and by
 
 from __future__ import annotations
 
-import functools
 import logging
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-import torch
-from torch import nn
-from torch.nn import functional as F
 
 IMPORTS
 logger = logging.getLogger(__name__)
 '''
+
+# What a file imports where the word is used in it, as people keep it: nothing unused.
+_IMPORTS = (
+    ("functools.", "import functools"),
+    ("math.", "import math"),
+    ("Callable[", "from collections.abc import Callable"),
+    ("Iterable[", "from collections.abc import Iterable"),
+    ("Sequence[", "from collections.abc import Sequence"),
+    ("@dataclass", "from dataclasses import dataclass, field"),
+    ("Any]", "from typing import Any"),
+    ("torch.", "import torch"),
+    ("nn.", "from torch import nn"),
+    ("F.", "from torch.nn import functional as F"),
+)
+
+# The rules that ruff's documentation calls its defaults, whatever a release adds to them.
+_PROJECT = f"""\
+[project]
+name = "{PACKAGE}"
+version = "1.0"
+
+[tool.ruff.lint]
+select = ["E4", "E7", "E9", "F"]
+"""
 
 _PARTS = (
     '''\
