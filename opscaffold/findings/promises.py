@@ -293,6 +293,14 @@ OPTIONAL_LIST_WRITTEN = _limit(
     "op (torch 2.13, FACTS section 2).",
     "Take a list of tensors, and leave out what is None.",
 )
+FLOAT_AMONG_RETURNS = _limit(
+    "OPS786",
+    "float-among-returns",
+    "Inductor cannot compile an op that returns a float beside other values.",
+    'It stops with "FallbackKernel output type float is not supported"; an int, a bool, or a '
+    "float alone is fine (torch 2.13, FACTS section 9).",
+    "Return the number as a 0-d tensor.",
+)
 
 NO_SAMPLES = _undecided(
     "OPS790",

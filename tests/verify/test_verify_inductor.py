@@ -109,3 +109,15 @@ def test_one_of_two_returns_alone_is_compiled(namespace: str) -> None:
 
     found = observed(lowering.CHECK, op_of(f), Sample((SQUARE,), {}, "plain"))
     assert any("return 0 alone" in message for _, message in found)
+
+
+def test_a_float_among_returns_is_a_limit_of_inductor(namespace: str) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args=())
+    def f(x: Tensor) -> tuple[Tensor, float]:
+        return x.clone(), 2.0
+
+    @f.register_fake
+    def _(x: Tensor) -> tuple[Tensor, float]:
+        return torch.empty_like(x), 2.0
+
+    assert codes(CHECK, op_of(f), Sample((torch.ones(3),), {}, "plain")) == {"OPS786"}

@@ -11,10 +11,11 @@ from typing import Any
 
 from torch import Tensor
 
-from opscaffold.findings.promises import CLONE_REMOVED
+from opscaffold.contract.model import base_name
+from opscaffold.findings.promises import CLONE_REMOVED, FLOAT_AMONG_RETURNS
 from opscaffold.verify.checks.base import Bench, Check, Cost, Observation
 from opscaffold.verify.checks.compiled import eager, observation, programs
-from opscaffold.verify.differential import choose, departures, expected
+from opscaffold.verify.differential import Departure, choose, departures, expected
 from opscaffold.verify.op import Op
 from opscaffold.verify.outvariant import without_lowering
 from opscaffold.verify.programs import WRITING, Program, copied
@@ -32,9 +33,20 @@ def run(op: Op, samples: Sequence[Sample], bench: Bench) -> Iterator[Observation
         around = [program for program in programs(op) if program is not WRITING]
         found = departures(op, eager(op, chosen, around), BACKEND)
         for each in found:
-            yield observation(each, BACKEND)
+            if _is_float_among_returns(op, each):
+                message = f"{op.qualname} returns a float beside other values"
+                yield Observation(FLOAT_AMONG_RETURNS, message, each.run.sample)
+            else:
+                yield observation(each, BACKEND)
         if not found and chosen:
             yield from _clone_removed(op, chosen[0])
+
+
+def _is_float_among_returns(op: Op, departure: Departure) -> bool:
+    """Whether Inductor gave up on what it can compile of no op."""
+    returns = op.contract.returns
+    a_float = len(returns) > 1 and any(base_name(each.type) == "float" for each in returns)
+    return a_float and "output type <class 'float'>" in str(departure.error)
 
 
 def _clone_removed(op: Op, sample: Sample) -> Iterator[Observation]:
