@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import pathspec
+from typing import TYPE_CHECKING
 
 from opscaffold.config.model import Config
 from opscaffold.findings.model import Finding, Position
@@ -22,7 +21,17 @@ from opscaffold.rules.selection import (
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project
 
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
 _MOVE = "put it behind the statement that it is about, on a line of that, or remove the code"
+
+
+def _spec(glob: str) -> GitIgnoreSpec:
+    # Loaded where something is ignored by file: it takes as long as to read hundreds of files.
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines([glob])
 
 
 class Suppression:
@@ -31,10 +40,7 @@ class Suppression:
     def __init__(self, project: Project, config: Config) -> None:
         """Raise UnknownSelectorError for a rule in per-file-ignores that there is not."""
         self._project = project
-        self._by_file = [
-            (pathspec.GitIgnoreSpec.from_lines([glob]), codes)
-            for glob, codes in ignored_per_file(config)
-        ]
+        self._by_file = [(_spec(glob), codes) for glob, codes in ignored_per_file(config)]
         self._ignores = {path: self._read(path) for path in project.selected}
         self._used: set[tuple[Path, Ignore, str]] = set()
         self._names = {word: r.code for r in coded() for word in (r.code, r.name)}

@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePath
-
-import pathspec
+from typing import TYPE_CHECKING
 
 from opscaffold.fs.paths import real_path
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 _PYTHON = frozenset({".py"})
 _WITH_NOTEBOOKS = _PYTHON | {".ipynb"}
@@ -93,7 +95,7 @@ def _find(
     paths: Sequence[Path], root: Path, suffixes: frozenset[str], exclude: Sequence[str]
 ) -> list[Path]:
     root = real_path(root)
-    spec = pathspec.GitIgnoreSpec.from_lines(exclude) if exclude else None
+    spec = _spec(exclude) if exclude else None
     within = os.path.join(root, "")
     ends = tuple(suffixes)
     found: set[str] = set()
@@ -112,6 +114,13 @@ def _find(
                 continue
             found.add(real)
     return sorted(map(Path, found), key=parts_of)
+
+
+def _spec(lines: Iterable[str]) -> GitIgnoreSpec:
+    # Loaded where there is a pattern at all: that takes as long as to read hundreds of files.
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(lines)
 
 
 def parts_of(path: Path) -> tuple[str, ...]:
@@ -166,7 +175,7 @@ def _files_of(entry: str) -> Iterator[str]:
         yield from _list(entry.rstrip("/"))
 
 
-def _walk(directory: str, rules: list[tuple[str, pathspec.GitIgnoreSpec]]) -> Iterator[str]:
+def _walk(directory: str, rules: list[tuple[str, GitIgnoreSpec]]) -> Iterator[str]:
     try:
         with os.scandir(directory) as listing:
             entries = sorted(listing, key=lambda entry: entry.name)
@@ -174,7 +183,7 @@ def _walk(directory: str, rules: list[tuple[str, pathspec.GitIgnoreSpec]]) -> It
         return
     if any(entry.name == ".gitignore" and entry.is_file() for entry in entries):
         lines = _lines(os.path.join(directory, ".gitignore"))
-        rules = [*rules, (directory, pathspec.GitIgnoreSpec.from_lines(lines))]
+        rules = [*rules, (directory, _spec(lines))]
     for entry in entries:
         if _is_directory(entry):
             if (
@@ -200,7 +209,7 @@ def _lines(path: str) -> list[str]:
     return (read_bytes(Path(path)) or b"").decode("utf-8", "replace").splitlines()
 
 
-def _ignored(path: str, rules: list[tuple[str, pathspec.GitIgnoreSpec]], end: str) -> bool:
+def _ignored(path: str, rules: list[tuple[str, GitIgnoreSpec]], end: str) -> bool:
     # The deepest file that says anything decides, as in git.
     for base, spec in reversed(rules):
         verdict = spec.check_file(_relative(path, base) + end).include
