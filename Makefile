@@ -81,3 +81,7 @@ clean: ## Remove everything that the other targets made
 kill: $(VENV)/ready ## Kill writes of hundreds of files at random moments, and small ones at every step
 	@$(VENV)/bin/python tests/fs/killing.py boundaries kill --twice 1
 	@$(VENV)/bin/python tests/fs/killing.py stress --kills 200 --files 300
+
+stress: $(VENV)/ready ## Run check and migrate on the standard library and site-packages (hours)
+	@$(VENV)/bin/python tests/robustness/stress.py --planters ''
+	@$(VENV)/bin/python tests/robustness/stress.py --share 0.02

@@ -50,6 +50,8 @@ FIRST_WITH_TAGS: Version = next(r.version for r in RELEASES if r.tags)
 # The release whose behaviour was measured line by line, and the default target.
 MEASURED: Version = (2, 13)
 
+# The expression takes the square of what it reads.
+_LONGEST = 100
 _VERSION = re.compile(r"\s*v?(\d{1,3})\.(\d{1,3})(?:\.\d+)*(?:[+.\-a-z].*)?\s*\Z", re.IGNORECASE)
 
 
@@ -72,7 +74,7 @@ def supports_tags(version: Version | str) -> bool:
 
 def parse_version(text: str) -> Version:
     """``(2, 13)`` of ``2.13``, ``2.13.0`` or ``2.13.0+cpu``. Raises ValueError otherwise."""
-    match = _VERSION.match(text)
+    match = _VERSION.match(text) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f"{text!r} is no torch version; write it as 2.13")
     return int(match[1]), int(match[2])

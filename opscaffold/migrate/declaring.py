@@ -243,7 +243,7 @@ def aliased_text(texts: Mapping[Key, str], key: Key, name: str, *, write: bool) 
 
 
 def _marks(texts: Iterable[str]) -> list[str]:
-    return [mark for text in texts for mark in re.findall(r"Tensor\(([^)]*)\)", text)]
+    return [mark for text in texts for mark in re.findall(r"Tensor\(([^()]*)\)", text)]
 
 
 def _free_alias(texts: Iterable[str]) -> str:

@@ -41,7 +41,7 @@ def with_entry(text: str, name: str, sentence: str) -> str:
     first = lines[start]
     pad = first[: len(first) - len(first.lstrip())]
     newline = "\r\n" if first.endswith("\r\n") else "\n"
-    sphinx = re.match(rf"\s*:param\s+(?:[^:]*\s)?{re.escape(name)}\s*:", first)
+    sphinx = re.match(rf"\s*:param(?=\s)[^:]*\s{re.escape(name)}\s*:", first)
     if sphinx:
         replacement = [f"{sphinx[0]} {sentence}{newline}"]
         types = [line for line in lines[start + 1 : end] if line.lstrip().startswith(":type")]
@@ -68,8 +68,8 @@ def _opened(text: str) -> tuple[str, str]:
 
 def _entry(lines: list[str], name: str) -> tuple[int, int] | None:
     """The lines of the entry: from its first to the one behind its last."""
-    google = re.compile(rf"^\s*\*{{0,2}}{re.escape(name)}\s*(\([^)]*\))?\s*:(\s|$)")
-    sphinx = re.compile(rf"^\s*:(?:param|type)\s+(?:[^:]*\s)?{re.escape(name)}\s*:")
+    google = re.compile(rf"^\s*\*{{0,2}}{re.escape(name)}\s*(?:\([^)]*\)\s*)?:(\s|$)")
+    sphinx = re.compile(rf"^\s*:(?:param|type)(?=\s)[^:]*\s{re.escape(name)}\s*:")
     for index, line in enumerate(lines):
         if sphinx.match(line):
             end = index + 1

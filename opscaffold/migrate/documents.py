@@ -19,7 +19,7 @@ from opscaffold.source.project import Project
 from opscaffold.source.words import Words, may_register
 
 _PROMPT = re.compile(r"^(?P<indent>\s*)>>> ?(?P<code>.*)$")
-_FENCE = re.compile(r"^(?P<indent>\s*)(?P<mark>`{3,}|~{3,})\s*(?P<info>[\w+-]*)[^`]*$")
+_FENCE = re.compile(r"^(?P<indent>\s*)(?P<mark>`{3,}|~{3,}(?!~))(?=[^`]*$)\s*(?P<info>[\w+-]*)")
 _LANGUAGES = frozenset({"python", "py", "python3", "pycon", "pytb", "doctest"})
 # What may follow an example that prints nothing.
 _NO_OUTPUT = (">>>", '"""', "'''", "```", "~~~")

@@ -21,11 +21,13 @@ _PARENTHESISED: dict[type[ast.expr], type[cst.CSTNode]] = {
     ast.Tuple: cst.Tuple,
     ast.GeneratorExp: cst.GeneratorExp,
 }
+# libcst takes some ten seconds for a megabyte, and a repair reads a file several times.
+_LONGEST = 2_000_000
 _N = TypeVar("_N", bound=cst.CSTNode)
 
 
 class SyntaxMismatchError(Exception):
-    """A file that libcst does not give back unchanged, or reads differently from ``ast``."""
+    """A file that is not rewritten: libcst reads it differently from ``ast``, or it is too long."""
 
 
 class Syntax:
@@ -34,6 +36,8 @@ class Syntax:
     def __init__(self, module: Module) -> None:
         """Parse. Raises SyntaxMismatchError where the tree would not print the same text."""
         text = module.source.text
+        if len(text) > _LONGEST:
+            raise SyntaxMismatchError(f"it is longer than {_LONGEST:,} characters")
         try:
             tree = cst.parse_module(text)
         except cst.ParserSyntaxError as error:

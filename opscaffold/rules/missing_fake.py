@@ -20,6 +20,7 @@ from opscaffold.rules.fakes import dispatch_key, has_fake, is_fake
 from opscaffold.rules.flags import flagged
 from opscaffold.rules.outputs import outputs_of
 from opscaffold.rules.uses import uses_of
+from opscaffold.source.holes import known_parts, may_be
 from opscaffold.source.model import Form, Module, Op, Registration, Role
 from opscaffold.source.project import Project
 
@@ -35,7 +36,6 @@ _TRACING = frozenset(
 _TRACING_WORDS = frozenset(name.rpartition(".")[2] for name in _TRACING)
 _FAKE_LIKE = r"(?i)meta|fake|abstract|decomp|lowering"
 _FAKE_CALL = re.compile(r"register_fake|impl_abstract")
-_HOLE = re.compile(r"\{.*?\}")
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -105,8 +105,8 @@ def _may_be_elsewhere(project: Project, op: Op) -> bool:
     for stray in project.stray:
         if stray.role not in {Role.FAKE, Role.IMPL} or stray.qualname is not None:
             continue
-        pattern = r".+".join(map(re.escape, _HOLE.split(stray.name_hint)))
-        if op.definition.qualname is None or re.fullmatch(pattern, op.qualname):
+        known = known_parts(stray.name_hint)
+        if op.definition.qualname is None or may_be(known, op.qualname, word=False):
             return True
     helper = op.definition.helper if Role.FAKE not in op.definition.declined else None
     unfollowed = helper is not None and not any(is_fake(r) for r in op.attached)

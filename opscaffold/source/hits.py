@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from opscaffold.source.holes import known_parts, may_be
 from opscaffold.source.model import Form, Op
 from opscaffold.source.registering import qualname_of
 from opscaffold.source.resolve import Resolution, Target
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _NAMESPACE = "torch.ops."
-_HOLE = re.compile(r"\{.*?\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +32,12 @@ class OpIndex:
         self.spaces: dict[str, list[Op]] = {}
         self._by_name: dict[str, list[Op]] = {}
         self._packets: dict[str, list[Op]] = {}
-        self._computed: list[tuple[Op, re.Pattern[str]]] = []
+        self._computed: list[tuple[Op, list[str]]] = []
         for op in ops:
             self._by_name.setdefault(op.qualname, []).append(op)
-            if op.definition.qualname is None and _HOLE.search(op.name) and op.namespace:
-                known = map(re.escape, _HOLE.split(op.qualname))
-                self._computed.append((op, re.compile(r"\w+".join(known))))
+            computed = op.definition.qualname is None and len(known_parts(op.name)) > 1
+            if computed and op.namespace:
+                self._computed.append((op, known_parts(op.qualname)))
             packet = f"{op.namespace}::{op.name.partition('.')[0]}"
             self._packets.setdefault(packet, []).append(op)
             self.spaces.setdefault(op.namespace, []).append(op)
@@ -83,8 +82,8 @@ class OpIndex:
             yield Hit(op, target, "the arguments decide which overload is meant")
         if packet:
             return
-        for op, pattern in self._computed:
-            if pattern.fullmatch(qualname):
+        for op, parts in self._computed:
+            if may_be(parts, qualname, word=True):
                 yield Hit(op, target, "the op's name is computed, and may be this one")
 
     def _wrapped(self, op: Op) -> str:

@@ -18,7 +18,8 @@ from opscaffold.source.nodes import parents_of
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 # Grammar that a later Python reads and an earlier one calls a syntax error: the release, and
-# what the line at the error looks like.
+# what the line at the error looks like. Some take the square of what they read, hence a limit.
+_LONGEST_LINE = 1_000
 _NEWER_LINES = (
     ((3, 12), re.compile(r"^\s*type\s+\w+\s*(\[.*\])?\s*=")),
     ((3, 12), re.compile(r"^\s*(async\s+)?def\s+\w+\s*\[")),
@@ -63,7 +64,7 @@ def parse_module(path: Path, name: str, source: SourceText) -> Module | Problem:
 def _explain(error: SyntaxError, text: str) -> str:
     lines = _LINE_END.split(text)
     at = (error.lineno or 1) - 1
-    line = lines[at] if 0 <= at < len(lines) else ""
+    line = lines[at][:_LONGEST_LINE] if 0 <= at < len(lines) else ""
     for release, pattern in _NEWER_LINES:
         if sys.version_info < release and pattern.search(line):
             return f"needs a newer Python to read ({release[0]}.{release[1]} or later)"

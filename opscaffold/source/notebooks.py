@@ -14,7 +14,7 @@ SUFFIX = ".ipynb"
 _PYTHON_MAGICS = frozenset({"capture", "prun", "python", "python3", "time", "timeit"})
 _CELL_MAGIC = re.compile(r"%%\s*(\w+)")
 _LINE_MAGIC = re.compile(r"\s*([%!?]|[\w.\[\]]+\?{1,2}\s*$)")
-_ASSIGNED = re.compile(r"(\s*[\w.,\s*\[\]'\"]+?=\s*)[%!](?!=).*$")
+_ASSIGNED = re.compile(r"([\w.,\s*\[\]'\"]+=\s*)[%!](?!=).*$")
 _INDENT = re.compile(r"\s*")
 
 
