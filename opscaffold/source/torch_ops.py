@@ -13,6 +13,7 @@ _BEHIND_TORCH = re.compile(rb"torch\s*\.\s*_?\Z")
 _IMPORT_OF_TORCH = re.compile(rb"\btorch\s+import\b")
 _IMPORT_FROM = re.compile(rb"[ \t]*from[ \t]+(?!torch\b)\w[\w.]*\.\Z")
 _CALLED = re.compile(rb"ops\.(\w+)\.(\w+)(\.default)?\(")
+_FAR = 1_000
 _QUOTES = (b"'", b'"')
 
 Called = tuple[str, str, bool]
@@ -27,7 +28,8 @@ def reads_ops(data: bytes) -> bool:
             return True
         if start and data[start - 1 : start] in _QUOTES and data[end : end + 1] in _QUOTES:
             return True
-        if _IMPORT_OF_TORCH.search(data, _line_start(data, start), start):
+        line = _line_start(data, start)
+        if line is None or _IMPORT_OF_TORCH.search(data, line, start):
             return True
     return False
 
@@ -40,7 +42,10 @@ def only_called(data: bytes) -> list[Called] | None:
     found = []
     for match in _OPS.finditer(data):
         start = match.start()
-        if _IMPORT_FROM.match(data, _line_start(data, start), start):
+        line = _line_start(data, start)
+        if line is None:
+            return None
+        if _IMPORT_FROM.match(data, line, start):
             continue
         call = _CALLED.match(data, start)
         if call is None or not data.endswith(b"torch.", 0, start):
@@ -49,5 +54,7 @@ def only_called(data: bytes) -> list[Called] | None:
     return found
 
 
-def _line_start(data: bytes, at: int) -> int:
-    return data.rfind(b"\n", 0, at) + 1
+def _line_start(data: bytes, at: int) -> int | None:
+    """Where the line starts; None where that is far: many words would each look there."""
+    start = data.rfind(b"\n", max(0, at - _FAR), at) + 1
+    return None if not start and at > _FAR else start

@@ -19,6 +19,7 @@ from opscaffold.migrate.documents import _FENCE
 from opscaffold.source.holes import known_parts, may_be
 from opscaffold.source.load import Problem, parse_module
 from opscaffold.source.notebooks import _python
+from opscaffold.source.torch_ops import only_called, reads_ops
 
 SIZE = 1_000
 # Linear ones take a hundredth of that, and squares more.
@@ -78,6 +79,8 @@ ADVERSE: dict[str, Callable[[], object]] = {
     "braces in an f-string": lambda: parse("f'" + "{" * MEGABYTE),
     "a version": lambda: refused("1.1+" + " " * MEGABYTE + "\n!"),
     "marks of a schema": lambda: _marks(["Tensor(" * (MEGABYTE // 7)]),
+    "words on one line": lambda: reads_ops(b"ops " * (MEGABYTE // 4)),
+    "names on one line": lambda: only_called(b"from a" + b".ops" * (MEGABYTE // 4)),
     "a field of a docstring": lambda: _entry([":param" + " " * MEGABYTE], "x"),
     "an entry of a docstring": lambda: _entry(["x" + " " * MEGABYTE], "x"),
     "a name all holes": lambda: may_be(
