@@ -239,6 +239,16 @@ OP_FAILS = _breach(
     "PyTorch raises after the kernel ran, so that buffers are already written.",
     "Copy what shares memory; return what the tag promises.",
 )
+DEPENDS_ON_LAYOUT = _breach(
+    "OPS724",
+    "depends-on-layout",
+    "The op computes something else when an argument with the same elements is laid out "
+    "otherwise.",
+    "A transposed, sliced or offset tensor gives wrong numbers in silence, or a write to it is "
+    "lost: the kernel reads memory in an order that its argument does not have, or writes to what "
+    "contiguous() gave it.",
+    "Read and write by strides; or take a contiguous copy, and copy the result back.",
+)
 FORMS_DIFFER = _breach(
     "OPS730",
     "repair-differs",
