@@ -83,5 +83,6 @@ kill: $(VENV)/ready ## Kill writes of hundreds of files at random moments, and s
 	@$(VENV)/bin/python tests/fs/killing.py stress --kills 200 --files 300
 
 stress: $(VENV)/ready ## Run check and migrate on the standard library and site-packages (hours)
+	@$(RUN) pytest -q -m timed tests
 	@$(VENV)/bin/python tests/robustness/stress.py --planters ''
 	@$(VENV)/bin/python tests/robustness/stress.py --share 0.02

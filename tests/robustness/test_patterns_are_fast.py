@@ -33,6 +33,7 @@ MATCHED = {"opscaffold.rules.unknown_registrar._LIKELY": {"match"}}
 MEGABYTE = 1_000_000
 
 
+@pytest.mark.timed
 def test_expressions_take_time_in_proportion_to_the_text() -> None:
     slow = []
     for name, pattern in patterns():
@@ -53,6 +54,7 @@ def test_expressions_take_time_in_proportion_to_the_text() -> None:
     assert slow == [], slow
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize(
     ("square", "way"), [(r"\s*x?\s*\Z", "match"), (r"\w+\w+\Z", "match"), (r"a\w*b", "search")]
 )
