@@ -174,7 +174,8 @@ WRONG_GRADIENT = _breach(
     "wrong-gradient",
     "The registered backward departs from numerical gradients.",
     "Training goes wrong in silence: opcheck compares no gradients.",
-    "Correct the formula; a sample that shows it is named.",
+    "Correct the formula; a sample that shows it is named. Where it is meant to differ, as in a "
+    "straight-through estimator, hold OPS714 back on the op.",
 )
 WRONG_SECOND_GRADIENT = _breach(
     "OPS715",
@@ -242,8 +243,7 @@ OP_FAILS = _breach(
 DEPENDS_ON_LAYOUT = _breach(
     "OPS724",
     "depends-on-layout",
-    "The op computes something else when an argument with the same elements is laid out "
-    "otherwise.",
+    "The op computes something else when an argument with the same elements is laid out otherwise.",
     "A transposed, sliced or offset tensor gives wrong numbers in silence, or a write to it is "
     "lost: the kernel reads memory in an order that its argument does not have, or writes to what "
     "contiguous() gave it.",
@@ -310,6 +310,14 @@ FLOAT_AMONG_RETURNS = _limit(
     'It stops with "FallbackKernel output type float is not supported"; an int, a bool, or a '
     "float alone is fine (torch 2.13, FACTS section 9).",
     "Return the number as a 0-d tensor.",
+)
+GENERATOR_NOT_COMPILED = _limit(
+    "OPS787",
+    "generator-not-compiled",
+    "torch.compile traces no call that passes a torch.Generator, of any op.",
+    "With fullgraph it raises, without it the graph breaks there; ops of PyTorch are no other "
+    "(torch 2.13).",
+    "Take a seed as an int, and make the generator in the kernel.",
 )
 
 NO_SAMPLES = _undecided(

@@ -10,10 +10,18 @@ import torch
 from torch import Tensor
 
 from opscaffold.contract.model import Kind
-from opscaffold.verify.checks.base import SEED, first_line, same
+from opscaffold.verify.checks.base import SEED, first_difference, first_line, same
 from opscaffold.verify.memory import share_memory
 from opscaffold.verify.op import Op
-from opscaffold.verify.programs import Outcome, Program, Run, arguments, outcomes, shown
+from opscaffold.verify.programs import (
+    SHOWN_WHOLE,
+    Outcome,
+    Program,
+    Run,
+    arguments,
+    outcomes,
+    shown,
+)
 from opscaffold.verify.sample import Sample, tensors_in
 from opscaffold.verify.variants import pattern, variants
 
@@ -45,7 +53,11 @@ class Departure:
             # torch.compile wraps what went wrong.
             cause = getattr(self.error, "inner_exception", self.error)
             return f"raises {first_line(cause)}"
-        return f"leaves {self.what} as {shown(self.found)}, eager mode as {shown(self.wanted)}"
+        place = first_difference(self.found, self.wanted)
+        if place is None or self.found.numel() <= SHOWN_WHOLE:
+            found, wanted = shown(self.found), shown(self.wanted)
+            return f"leaves {self.what} as {found}, eager mode as {wanted}"
+        return f"leaves element {place[0]} of {self.what} as {place[1]}, eager mode as {place[2]}"
 
 
 def expected(op: Op, program: Program, sample: Sample) -> Expected | None:

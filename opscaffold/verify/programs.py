@@ -230,8 +230,12 @@ def _copied(value: Any) -> Any:
     return value
 
 
+SHOWN_WHOLE = 8
+"""Tensors of so many elements and fewer are shown whole."""
+
+
 def shown(value: Any) -> str:
     """A value for a message: small ones whole, of others what they are."""
-    if isinstance(value, Tensor) and 0 < value.numel() <= 8:
+    if isinstance(value, Tensor) and 0 < value.numel() <= SHOWN_WHOLE:
         return f"{describe(value)} {value.detach().tolist()}"
     return describe(value)

@@ -187,3 +187,13 @@ def test_a_written_buffer_that_overlaps_with_what_is_read_shows_nothing(namespac
 
     memory = torch.arange(8.0)
     assert observed(CHECK, op_of(f), Sample((memory[:4], memory[2:6]), {}, "overlap")) == []
+
+
+def test_a_generator_is_compiled_for_no_op(namespace: str) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args=())
+    def f(x: Tensor, generator: torch.Generator) -> Tensor:
+        return torch.rand(x.shape, generator=generator)
+
+    f.register_fake(lambda x, generator: torch.empty_like(x))
+    sample = Sample((torch.ones(3), torch.Generator()), {}, "plain")
+    assert codes(CHECK, op_of(f), sample) == {"OPS787"}

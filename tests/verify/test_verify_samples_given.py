@@ -22,7 +22,7 @@ from opscaffold.verify.imports import LoadError
 from opscaffold.verify.op import Op
 from opscaffold.verify.run import Gathered
 from opscaffold.verify.sample import Sample
-from opscaffold.verify.samples import written
+from opscaffold.verify.samples import gather, written
 from opscaffold.verify.samples.binding import BindError, by_name, understood
 from opscaffold.verify.samples.gather import Gatherer
 from opscaffold.verify.samples.vary import layout_key
@@ -284,3 +284,13 @@ def test_a_file_that_is_no_table_of_samples_is_not_added_to(
     with pytest.raises(LoadError, match="cannot be added to"):
         gathered(loaded, save=str(file))
     assert file.read_text() == "x = 1\n"
+
+
+def test_an_op_without_a_kernel_for_any_device_here_is_said_to_be(library: Any) -> None:
+    library.define("f(Tensor x) -> Tensor")
+    library.impl("f", lambda x: x.clone(), "HPU")
+    with pytest.raises(NotImplementedError) as raised:
+        getattr(torch.ops, library.ns).f(torch.ones(2))
+    told = gather._no_kernel(raised.value)
+    assert told.startswith("the op has no kernel for CPU, and it has one for HPU: ")
+    assert gather._no_kernel(NotImplementedError("write me")) == ""

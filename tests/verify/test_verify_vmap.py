@@ -8,6 +8,7 @@ from torch import Tensor
 from verifying import codes, observed, op_of
 
 from opscaffold.findings.promises import WRONG_VMAP
+from opscaffold.verify.checks.base import Bench
 from opscaffold.verify.checks.vmap import CHECK
 from opscaffold.verify.sample import Sample
 
@@ -125,3 +126,15 @@ def test_without_a_rule_there_is_nothing_to_compare(namespace: str) -> None:
         return x * 2
 
     assert not CHECK.applies(op_of(f))
+
+
+def test_the_call_is_shown_whole(namespace: str) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args=())
+    def f(x: Tensor) -> Tensor:
+        return x.sum(0)
+
+    f.register_vmap(lambda info, in_dims, x: (x.sum(0), 0))
+    sample = Sample((torch.ones(3, 3),), {}, "plain")
+    (first, *_) = CHECK.run(op_of(f), [sample], Bench())
+    assert first.sample is not None
+    assert first.sample.described() == "(float32[3, 3])"

@@ -103,6 +103,20 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[0].strip()}" if text else type(error).__name__
 
 
+def first_difference(one: Any, other: Any) -> tuple[int, Any, Any] | None:
+    """Of two tensors alike in shape and dtype, the first elements that differ, and their index."""
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return None
+    if one.shape != other.shape or one.dtype != other.dtype or one.layout != torch.strided:
+        return None
+    left, right = one.detach().flatten().cpu(), other.detach().flatten().cpu()
+    places = ((left != right) & ~((left != left) & (right != right))).nonzero()
+    if not len(places):
+        return None
+    index = int(places[0])
+    return index, left[index].item(), right[index].item()
+
+
 def same(one: Any, other: Any, *, exact: bool = False) -> bool:
     """Whether two results agree: bit for bit, or as close as torch.testing asks of a dtype."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

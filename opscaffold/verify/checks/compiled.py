@@ -6,9 +6,17 @@ Source: torch.library, "the contract of custom operators"; FACTS S1, S2, S9 and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
 
 from opscaffold.contract.model import Kind
-from opscaffold.findings.promises import COMPILE_FAILS, COMPILED_DIFFERS, RETURNED_ALIAS_LOST
+from opscaffold.findings.promises import (
+    COMPILE_FAILS,
+    COMPILED_DIFFERS,
+    GENERATOR_NOT_COMPILED,
+    RETURNED_ALIAS_LOST,
+)
 from opscaffold.verify.checks.base import Bench, Check, Cost, Observation, same
 from opscaffold.verify.differential import Departure, Expected, choose, departures, expected
 from opscaffold.verify.op import Op
@@ -28,6 +36,14 @@ from opscaffold.verify.sample import Sample
 
 BACKEND = "aot_eager"
 MOST_SAMPLES = 6
+# What dynamo says of an argument that it has no way to trace.
+_PROXY = "Failed to convert args/kwargs to proxy"
+# What Inductor says of an op that it cannot tell from another (FACTS section 2, mutable ops).
+_LEFT_OUT = "getitem> is not an OpOverload"
+_LEFT_OUT_MEANS = (
+    ": it takes no op that writes an argument which may be None, is left out, and stands beside "
+    "a returned tensor; split the op in two"
+)
 
 
 def run(op: Op, samples: Sequence[Sample], bench: Bench) -> Iterator[Observation]:
@@ -39,6 +55,14 @@ def run(op: Op, samples: Sequence[Sample], bench: Bench) -> Iterator[Observation
     if not found:
         yield from _with_sizes(op, chosen)
         yield from _returned_alias(op, chosen)
+
+
+def _given(sample: Sample) -> list[Any]:
+    return [*sample.args, *sample.kwargs.values()]
+
+
+def _is_generator(value: Any) -> bool:
+    return isinstance(value, torch.Generator)
 
 
 def programs(op: Op) -> list[Program]:
@@ -56,9 +80,14 @@ def eager(op: Op, samples: Sequence[Sample], around: Sequence[Program]) -> list[
 
 
 def observation(departure: Departure, backend: str) -> Observation:
-    """What is to be told of a departure that is the op's."""
+    """What is to be told of a departure."""
     promise = COMPILED_DIFFERS if departure.error is None else COMPILE_FAILS
+    sample = departure.run.sample
+    if _PROXY in str(departure.error) and any(map(_is_generator, _given(sample))):
+        return Observation(GENERATOR_NOT_COMPILED, GENERATOR_NOT_COMPILED.summary, sample)
     message = f"{departure.run.program.name}, compiled with {backend}, {departure.told}"
+    if _LEFT_OUT in str(departure.error):
+        message += _LEFT_OUT_MEANS
     subject = departure.what.removesuffix(AFTER)
     return Observation(promise, message, departure.run.sample, subject)
 

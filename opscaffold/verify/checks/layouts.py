@@ -16,7 +16,16 @@ import torch
 from torch import Tensor
 
 from opscaffold.findings.promises import DEPENDS_ON_LAYOUT
-from opscaffold.verify.checks.base import SEED, Bench, Check, Cost, Observation, call, same
+from opscaffold.verify.checks.base import (
+    SEED,
+    Bench,
+    Check,
+    Cost,
+    Observation,
+    call,
+    first_difference,
+    same,
+)
 from opscaffold.verify.checks.determinism import differs, filled
 from opscaffold.verify.op import Op
 from opscaffold.verify.sample import Sample, describe, tensors_in
@@ -56,14 +65,10 @@ def _compared(op: Op, sample: Sample) -> Iterator[Observation]:
 
 def _where(one: Any, other: Any) -> str:
     """The first element that differs, in words; the whole value where there is none."""
-    if not isinstance(one, Tensor) or not isinstance(other, Tensor) or one.shape != other.shape:
+    found = first_difference(one, other)
+    if found is None:
         return f": {describe(one)} here, {describe(other)} there"
-    off = (one != other) & ~((one != one) & (other != other))
-    if not off.any():
-        return f": {describe(one)} here, {describe(other)} there"
-    index = int(off.flatten().nonzero()[0])
-    values = [tensor.reshape(-1)[index].item() for tensor in (one, other)]
-    return f": element {index} is {values[0]} here and {values[1]} there"
+    return f": element {found[0]} is {found[1]} here and {found[2]} there"
 
 
 def _contiguous(sample: Sample) -> Sample:

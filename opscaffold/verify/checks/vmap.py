@@ -43,7 +43,9 @@ class _Batch:
     """The tensors of a call, and what each is for each item of the batch."""
 
     op: Op
+    given: Sample
     sample: Sample
+    """The call without its tensors."""
     names: tuple[str, ...]
     items: tuple[tuple[Tensor, ...], ...]
     """For each tensor, its ``BATCH`` versions."""
@@ -86,13 +88,13 @@ def _departure(batch: _Batch, dims: Dims) -> Observation | None:
         if refused(error):
             return None
         message = f"under vmap {where} the op raises {first_line(error)}"
-        return Observation(WRONG_VMAP, message, batch.sample, f"raises {subject}")
+        return Observation(WRONG_VMAP, message, batch.given, f"raises {subject}")
     for number, (one, other) in enumerate(zip(loop, got, strict=True)):
         if not same(one, other):
             message = (
                 f"under vmap {where} result {number} is {shown(other)}, by a loop {shown(one)}"
             )
-            return Observation(WRONG_VMAP, message, batch.sample, subject)
+            return Observation(WRONG_VMAP, message, batch.given, subject)
     return None
 
 
@@ -159,7 +161,7 @@ def _batched(op: Op, sample: Sample) -> _Batch | None:
     if not items:
         return None
     holed = op.with_arguments(sample, given, sample.label)
-    return _Batch(op, holed, tuple(names), tuple(items), tuple(written))
+    return _Batch(op, sample, holed, tuple(names), tuple(items), tuple(written))
 
 
 def _versions(tensor: Tensor) -> tuple[Tensor, ...]:

@@ -7,6 +7,7 @@ calls that a target's own ``sample_calls`` makes, and a search. All are varied.
 from __future__ import annotations
 
 import inspect
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,10 @@ from opscaffold.verify.samples.written import Table, entry_tables, given_for, ta
 MOST = 40
 """Samples of one op, unless more are written for it."""
 _VARIED_SECONDS = 5.0
+_FOR_BACKENDS = re.compile(
+    r"arguments from the '(\w+)' backend.*only available for these backends: \[([^]]*)\]", re.DOTALL
+)
+_DEVICES = ("CPU", "CUDA", "HIP", "XPU", "MPS", "HPU", "MTIA", "MAIA", "XLA", "PrivateUse1")
 _VARIED_CALLS = 160
 
 
@@ -229,9 +234,11 @@ class Gatherer:
             f"{taken} {SYNTHESISED} ({result.tried} calls tried, {result.accepted} accepted)"
         )
         if not found.samples and result.error is not None:
-            refusal = first_line(result.error)
-            message = f"none of {result.tried} made-up calls was accepted; the last word: {refusal}"
-            found.observations.append(Observation(NO_SAMPLES, message))
+            message = (
+                f"none of {result.tried} made-up calls was accepted; the last word: "
+                f"{first_line(result.error)}"
+            )
+            found.observations.append(Observation(NO_SAMPLES, _no_kernel(result.error) or message))
         points = [each.point for each in result.kept]
         self._save(found, list(zip(labels, points, strict=True)))
 
@@ -275,3 +282,14 @@ def _told_missing(missing: set[Line]) -> str:
         for path, lines in sorted(by_file.items())
     ]
     return f"no sample runs {' and '.join(told)}"
+
+
+def _no_kernel(error: BaseException) -> str:
+    """Say that the op has no kernel for any device that is here; empty where that is not why."""
+    match = _FOR_BACKENDS.search(str(error))
+    if match is None or not isinstance(error, NotImplementedError):
+        return ""
+    named = [each.strip() for each in match[2].split(",")]
+    there = [each for each in named if each in _DEVICES]
+    has = f"it has one for {', '.join(there)}" if there else "it has none for any device"
+    return f"the op has no kernel for {match[1]}, and {has}: it can be run on such a machine only"

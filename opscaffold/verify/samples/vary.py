@@ -127,7 +127,7 @@ class _Varied:
         for new, name in ((0, "empty"), (1, "size 1")):
             for size in sizes:
                 change = partial(_resized, size=size, new=new)
-                yield from self._made(f"{name} for {size}", change)
+                yield from self._made(f"{name} where it was {size}", change)
         lead = self.tensors[0][1].shape
         if lead:
             yield from self._made("0-d", partial(_reshaped, before=lead, after=()), bold=True)
