@@ -156,11 +156,11 @@ def test_an_argument_that_was_written_must_be_written_still(namespace: str) -> N
 
 
 def test_a_record_is_read_as_it_was_written(namespace: str, tmp_path: Path) -> None:
-    kept = Record({f"{namespace}::f": record_op(old_maybe_out(namespace), [FRESH])}, {"g": [X]})
+    kept = Record({f"{namespace}::f": record_op(old_maybe_out(namespace), [FRESH])}, {"g": [[X]]})
     kept.save(tmp_path / "record")
     again = Record.load(tmp_path / "record")
     assert again.ops[f"{namespace}::f"].contract == kept.ops[f"{namespace}::f"].contract
-    assert torch.equal(again.functions["g"][0], X)
+    assert torch.equal(again.functions["g"][0][0], X)
 
 
 def test_functions_that_call_the_ops_must_agree() -> None:
@@ -174,4 +174,27 @@ def test_functions_that_call_the_ops_must_agree() -> None:
         ("b", "b returns something else than before"),
         ("d", "d raises where it did not: ValueError: no"),
     ]
-    assert [*compare_functions({"a": 1}, {})] == [("a", "a is there no more")]
+    assert [*compare_functions({"a": [1]}, {})] == [("a", "a is there no more")]
+
+
+def test_a_function_may_keep_what_it_did_about_the_alias_check_or_get_rid_of_it(
+    namespace: str,
+) -> None:
+    op = old_maybe_out(namespace)
+
+    def calls() -> str:
+        try:
+            op.overload(X, torch.zeros(2, 3))
+        except RuntimeError:
+            return "raised"
+        return "passed"
+
+    before = record_functions({"a": calls})
+    assert before == {"a": ["passed", "raised"]}
+    for now, told in (("passed", 0), ("raised", 0), ("other", 1)):
+        assert len([*compare_functions(before, {"a": lambda now=now: now})]) == told
+
+
+def test_compiled_programs_are_not_compared() -> None:
+    compiled = torch.compile(lambda x: torch.compiler.is_compiling(), backend="eager")
+    assert record_functions({"a": lambda: compiled(X)}) == {"a": [False, False]}

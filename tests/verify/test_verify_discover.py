@@ -196,3 +196,18 @@ def test_nothing_is_noted_once_the_import_is_over(tree: Path, namespace: str) ->
     write(tree / f"mine_{namespace}.py", op(namespace))
     load([f"mine_{namespace}.py"])
     assert torch.library.Library.define is define
+
+
+def test_a_triton_op_is_its_author_s(tmp_path: Path, namespace: str) -> None:
+    path = tmp_path / f"{namespace}_triton.py"
+    path.write_text(
+        "import torch\n"
+        "from torch import Tensor\n\n\n"
+        f'@torch.library.triton_op("{namespace}::f", mutates_args=())\n'
+        "def f(x: Tensor) -> Tensor:\n"
+        "    return x * 2\n"
+    )
+    (op,) = load([str(path)]).ops
+    assert (op.position.path, op.position.line) == (path, 5)
+    assert op.kernel is not None
+    assert op.kernel.__name__ == "f"
