@@ -225,3 +225,30 @@ def test_an_op_without_a_formula_is_left_alone(namespace: str) -> None:
         return x * 2
 
     assert not CHECK.applies(op_of(f))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor", "expected"),
+    [
+        (torch.float32, 2, set()),
+        (torch.float32, 3, {"OPS714"}),
+        # Too few digits for differences.
+        (torch.bfloat16, 2, {"OPS793"}),
+    ],
+)
+def test_an_op_of_one_dtype_is_compared_in_it(
+    namespace: str, dtype: torch.dtype, factor: int, expected: set[str]
+) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args=())
+    def f(x: Tensor) -> Tensor:
+        if x.dtype != dtype:
+            raise TypeError("another dtype")
+        return x * x
+
+    f.register_fake(lambda x: torch.empty_like(x))
+    f.register_autograd(
+        lambda ctx, grad: grad * factor * ctx.saved_tensors[0],
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
+    )
+    x = torch.tensor([0.5, 1.5, -2.0], dtype=dtype)
+    assert codes(CHECK, op_of(f), Sample((x,), {}, "plain")) == expected

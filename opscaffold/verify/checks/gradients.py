@@ -22,6 +22,7 @@ from opscaffold.findings.promises import (
 )
 from opscaffold.verify.checks.base import Bench, Check, Cost, Observation, first_line, quiet, same
 from opscaffold.verify.derivatives import (
+    SINGLE_STEPS,
     Agreement,
     Mismatch,
     Slots,
@@ -98,9 +99,9 @@ def _backward(call: Slots, sample: Sample) -> Iterator[Observation]:
                 yield from _held(alone, [plain[number]], sample, how, [name])
         for layout in ("expanded", "transposed"):
             other = _attempt(call, range(len(call.inputs)), layout)
-            how = f"where the incoming gradient is {layout}"
+            how = f"with an incoming gradient that is {layout}"
             if layout == "expanded":
-                how += ", as that of .sum() is"
+                how += " (that of .sum() is)"
             yield from _held(other, plain, sample, how, call.names)
 
 
@@ -187,7 +188,10 @@ def _numerically(op: Op, samples: Sequence[Sample], only: frozenset[str]) -> Ite
         with quiet():
             values = _values(each)
             if values is None:
-                refusing += 1
+                told = _in_its_own_dtype(op, sample, only)
+                refusing += told is None
+                compared += told is not None
+                yield from told or ()
                 continue
             compared += 1
             if not any(value.requires_grad for value in values):
@@ -195,8 +199,28 @@ def _numerically(op: Op, samples: Sequence[Sample], only: frozenset[str]) -> Ite
             found = list(_first_order(each, sample))
             yield from found or _second_order(each, sample, values)
     if not compared and refusing:
-        message = "the op takes no float64, in which gradients are compared with differences"
+        message = "no call takes a dtype in which gradients can be compared with differences"
         yield Observation(CHECK_FAILED, message, subject="gradients")
+
+
+def _in_its_own_dtype(op: Op, sample: Sample, only: frozenset[str]) -> list[Observation] | None:
+    """Compare gradients of an op that takes no float64; None where that cannot be done either."""
+    call = slots(op, sample, only, double=False)
+    if call is None or _values(call) is None:
+        return None
+    dtypes = [each.dtype for each in call.inputs]
+    if {*dtypes} - {torch.float32, torch.float64}:
+        return None
+
+    def function(*given: Tensor) -> tuple[Tensor, ...]:
+        return call(*[x.to(dtype) for x, dtype in zip(given, dtypes, strict=True)])
+
+    found = disprove(function, [each.double() for each in call.inputs], SINGLE_STEPS)
+    if isinstance(found, Mismatch):
+        name = call.names[found.index]
+        message = f"the gradient by {name} is {found.told}"
+        return [Observation(WRONG_GRADIENT, message, sample, name)]
+    return [] if found is Agreement.AGREES else None
 
 
 def _values(call: Slots) -> tuple[Tensor, ...] | None:
