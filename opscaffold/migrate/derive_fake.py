@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from opscaffold.effects import aten
 from opscaffold.effects.fake_kinds import FakeKinds, KindOf
+from opscaffold.migrate.kept_text import Printer
 
 _HARMLESS_CONTEXTS = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.cuda.device"}
@@ -46,7 +47,7 @@ def derive_fake(code: str, tensors: Iterable[str], kinds: FakeKinds) -> list[str
     if not any(isinstance(n, ast.Return) and n.value for s in body for n in ast.walk(s)):
         raise UnderivableError("it returns nothing that was allocated in sight")
     _Checker(kinds).block(body, env)
-    return _Printer(code).block(_simplified(body))
+    return Printer(code).block(_simplified(body))
 
 
 class _WithoutWrites(ast.NodeTransformer):
@@ -292,39 +293,6 @@ def _merged(body: list[ast.stmt]) -> list[ast.stmt]:
             if ast.dump(a) == ast.dump(b):
                 return _merged([*rest, b])
     return body
-
-
-class _Printer:
-    """Prints statements with the text their expressions had, where that was one line."""
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-
-    def block(self, body: list[ast.stmt]) -> list[str]:
-        return [line for node in body for line in self.statement(node)]
-
-    def statement(self, node: ast.stmt) -> list[str]:
-        match node:
-            case ast.Return(value=ast.expr() as value):
-                return [f"return {self.text(value)}"]
-            case ast.If():
-                return self.branch(node, "if")
-            case ast.Assign() if len(node.targets) == 1:
-                return [f"{self.text(node.targets[0])} = {self.text(node.value)}"]
-        return ast.unparse(node).splitlines()
-
-    def branch(self, node: ast.If, word: str) -> list[str]:
-        lines = [f"{word} {self.text(node.test)}:"]
-        lines += ["    " + line for line in self.block(node.body)]
-        if len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
-            return lines + self.branch(node.orelse[0], "elif")
-        if node.orelse:
-            lines += ["else:", *("    " + line for line in self.block(node.orelse))]
-        return lines
-
-    def text(self, node: ast.expr) -> str:
-        segment = ast.get_source_segment(self.code, node)
-        return ast.unparse(node) if segment is None or "\n" in segment else segment
 
 
 def _plain_names(target: ast.expr) -> list[ast.Name]:

@@ -337,3 +337,82 @@ def test_name_of_the_fake_that_is_taken() -> None:
     files, migration = migrate_files({"ops.py": "_double_fake = None\n" + OP})
     assert not migration.notes
     assert b"def _double_fake_2(" in files["ops.py"]
+
+
+KEPT = {
+    "what is written into memory inside a longer expression is left out": (
+        """\
+        scaled = x * 2
+        out = torch.empty_like(x)
+        return out.copy_(scaled).view(-1).view(x.shape)
+        """,
+        "out = torch.empty_like(x)\nreturn out.view(-1).view(x.shape)",
+    ),
+    "an out= inside a longer expression is left out": (
+        """\
+        scaled = x * 2
+        out = torch.empty_like(x)
+        return torch.mul(x, scaled, out=out).view(x.shape)
+        """,
+        "out = torch.empty_like(x)\nreturn out.view(x.shape)",
+    ),
+}
+
+
+@pytest.mark.parametrize("body", KEPT, ids=list(KEPT))
+def test_fake_names_nothing_that_it_leaves_out(body: str) -> None:
+    kernel, fake = KEPT[body]
+    head = '@torch.library.custom_op("demo::double", mutates_args=())\n'
+    text = f"{HEADER}{head}def double(x: Tensor) -> Tensor:\n"
+    text += textwrap.indent(textwrap.dedent(kernel), "    ")
+    text += "\n\n@torch.compile\ndef run(x: Tensor) -> Tensor:\n    return double(x)\n"
+    assert derived(migrated(text)) == fake
+
+
+LAID_OUT = [
+    """\
+    return (
+        torch.clamp(torch.round(x) + n, 0, 15)  # four bits
+        .to(torch.uint8)
+        .view(x.shape)
+    )""",
+    """\
+    return x.new_empty(
+        x.shape[0],
+        n,
+        dtype=torch.uint8,
+    )""",
+    """\
+    rows = (
+        x.shape[0]
+        * n
+    )
+    return x.new_empty(rows)""",
+    """\
+    if x.dim() > 1:
+        return torch.empty(
+            (n, n), dtype=x.dtype
+        )
+    return torch.empty_like(x)""",
+]
+
+
+@pytest.mark.parametrize("kernel", LAID_OUT)
+def test_fake_keeps_the_lines_of_the_kernel(kernel: str) -> None:
+    kernel = textwrap.dedent(kernel)
+    head = '@torch.library.custom_op("demo::double", mutates_args=())\n'
+    text = f"{HEADER}{head}def double(x: Tensor, n: int) -> Tensor:\n"
+    text += textwrap.indent(kernel, "    ")
+    text += "\n\n\n@torch.compile\ndef run(x: Tensor) -> Tensor:\n    return double(x, 2)\n"
+    assert derived(migrated(text)) == kernel
+
+
+def test_fake_keeps_a_string_over_lines_as_it_is() -> None:
+    kernel = 'return x.new_empty(\n    len("""one\n  two""")\n)'
+    head = '@torch.library.custom_op("demo::double", mutates_args=())\n'
+    text = f"{HEADER}{head}def double(x: Tensor) -> Tensor:\n"
+    text += '    return x.new_empty(\n        len("""one\n  two""")\n    )\n'
+    text += "\n\n@torch.compile\ndef run(x: Tensor) -> Tensor:\n    return double(x)\n"
+    fake = derived(migrated(text))
+    assert fake is not None
+    assert ast.dump(ast.parse(fake)) == ast.dump(ast.parse(kernel))
