@@ -17,7 +17,7 @@ from torch._library import custom_ops
 
 from opscaffold.findings.model import Position
 from opscaffold.verify.imports import TORCH, LoadError, directory_of, imported
-from opscaffold.verify.op import Op, place_of
+from opscaffold.verify.op import Op, author_of, place_of
 
 __all__ = ["LoadError", "Loaded", "load"]
 
@@ -114,23 +114,13 @@ def _op(name: str, seen: _Seen, place: Position) -> Op | str:
     base, _, overload = name.partition(".")
     namespace, _, short = base.partition("::")
     definition = custom_ops.OPDEFS.get(name)
-    kernel = _authors(definition._init_fn) if definition is not None else _kernel(name, seen)
+    kernel = author_of(definition._init_fn) if definition is not None else _kernel(name, seen)
     try:
         packet = getattr(getattr(torch.ops, namespace), short)
         found = getattr(packet, overload or "default")
         return Op(found, place_of(kernel, place) if kernel else place, kernel)
     except (ValueError, AttributeError, RuntimeError) as error:
         return " ".join(str(error).split())
-
-
-def _authors(function: Any) -> Any:
-    """The function that an author wrote: triton_op registers one of its own around it."""
-    code = getattr(function, "__code__", None)
-    if code is None or not _is_in_torch(Path(code.co_filename)):
-        return function
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    inner = [each for each in cells if hasattr(each, "__code__")]
-    return next((f for f in inner if not _is_in_torch(Path(f.__code__.co_filename))), function)
 
 
 def _kernel(name: str, seen: _Seen) -> Any:
@@ -166,7 +156,7 @@ def _noting(seen: _Seen) -> Iterator[None]:
 
     def note_custom_op(self: Any, *args: Any, **kwargs: Any) -> None:
         make(self, *args, **kwargs)
-        place = place_of(_authors(self._init_fn), _caller())
+        place = place_of(author_of(self._init_fn), _caller())
         seen.defined.setdefault(self._qualname, []).append(place)
 
     load_library = type(torch.ops).load_library

@@ -16,6 +16,9 @@ from opscaffold.findings.model import Position
 from opscaffold.verify.sample import Sample
 from opscaffold.verify.schema import contract_of
 
+_TORCH = Path(torch.__file__).parent
+_MOST_WRAPPED = 8
+
 
 @dataclass(frozen=True)
 class Op:
@@ -109,6 +112,19 @@ def results(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, tuple) else [value]
+
+
+def author_of(function: Any) -> Any:
+    """The function that an author wrote, where torch wraps it, and more than once."""
+    for _ in range(_MOST_WRAPPED):
+        code = getattr(function, "__code__", None)
+        if code is None or not Path(code.co_filename).is_relative_to(_TORCH):
+            break
+        inner = inspect.getclosurevars(function).nonlocals.get("fn")
+        if not callable(inner):
+            break
+        function = inner
+    return function
 
 
 def place_of(function: Any, otherwise: Position) -> Position:

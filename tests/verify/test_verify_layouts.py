@@ -47,3 +47,16 @@ def test_random_numbers_in_the_order_of_memory_are_no_breach(namespace: str) -> 
         return torch.rand_like(x)
 
     assert codes(CHECK, op_of(f), TRANSPOSED) == set()
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_write_to_a_strided_buffer_that_is_lost_is_seen(namespace: str, lost: bool) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args={"out"}, tags=torch.Tag.out)
+    def f(x: Tensor, *, out: Tensor) -> Tensor:
+        dense = out.contiguous().copy_(x)
+        if not lost:
+            out.copy_(dense)
+        return out
+
+    sample = Sample((WHOLE,), {"out": torch.zeros(3, 4)}, "plain")
+    assert codes(CHECK, op_of(f), sample) == ({DEPENDS_ON_LAYOUT.code} if lost else set())

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from opscaffold.verify.checks.base import SEED
-from opscaffold.verify.op import Op
+from opscaffold.verify.op import Op, author_of
 from opscaffold.verify.sample import Sample, tensors_in
 from opscaffold.verify.samples.watch import Seen, Watch
 
-_TORCH = Path(torch.__file__).parent
 SECONDS = 0.7
 """What one call may take in the kernel."""
 
@@ -47,22 +44,9 @@ def kernels_of(op: Op) -> tuple[Callable[..., Any], ...]:
     definition = op.definition
     found = [] if op.kernel is None else [op.kernel]
     if definition is not None:
-        found += [definition._init_fn, *map(_unwrapped, definition._backend_fns.values())]
+        found += map(author_of, [definition._init_fn, *definition._backend_fns.values()])
     unique: dict[int, Callable[..., Any]] = {id(fn): fn for fn in found}
     return tuple(unique.values())
-
-
-def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that torch wraps, more than once, to be able to switch it off."""
-    for _ in range(8):
-        code = getattr(function, "__code__", None)
-        if code is None or not Path(code.co_filename).is_relative_to(_TORCH):
-            break
-        inner = inspect.getclosurevars(function).nonlocals.get("fn")
-        if not callable(inner):
-            break
-        function = inner
-    return function
 
 
 def attempt(op: Op, sample: Sample, watch: Watch, seconds: float = SECONDS) -> Outcome:
