@@ -207,6 +207,17 @@ def test_a_buffer_that_would_be_resized_is_made_of_the_right_size(define: Define
         assert given["out"].shape == (given["a"] @ given["b"]).shape
 
 
+def test_tensors_and_buffers_of_one_unusual_dtype_are_found(namespace: str) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args={"q", "r"}, tags=torch.Tag.out)
+    def f(x: Tensor, d: int, *, q: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+        for each in (x, q, r):
+            if each.dtype != torch.int64 or each.shape != x.shape:
+                raise ValueError("no")
+        return q.copy_(x // d), r.copy_(x % d)
+
+    assert gathered(op_of(f)).samples
+
+
 def test_a_call_that_breaks_the_contract_is_no_refusal(define: Define) -> None:
     def same(x: Tensor) -> Tensor:
         return x

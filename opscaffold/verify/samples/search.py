@@ -31,6 +31,7 @@ from opscaffold.verify.samples.watch import Watch
 
 _PRODUCT = 60
 """Combinations of relations that are tried on one leading shape."""
+_DTYPES = (torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.bool)
 _FRUITLESS = 100
 """Calls at random in a row that show nothing new, after which the search ends."""
 _MORE = 250
@@ -137,6 +138,7 @@ class _Search:
         leads = self._leads()
         # A matrix product takes vectors too, but shows more of itself on matrices.
         yield self._start(leads[0])
+        yield from self._of_one_dtype(leads[0])
         yield from itertools.islice(self._product(leads[0]), _PRODUCT // 2)
         for lead in leads[1:]:
             yield self._start(lead)
@@ -170,6 +172,12 @@ class _Search:
             relation = self._relations(parameter, lead)[0]
             point = point.with_value(parameter.name, self._choices.tensor(parameter, relation))
         return point
+
+    def _of_one_dtype(self, lead: Shape) -> Iterator[Point]:
+        """All tensors alike in another dtype, buffers too: to change one by one leads nowhere."""
+        start = self._start(lead)
+        for dtype in _DTYPES:
+            yield start.mapped(partial(_cast, dtype=dtype))
 
     def _relations(self, parameter: Parameter, lead: Shape) -> list[str]:
         """The relations that exist for a leading shape; those of the rank looked for first."""
@@ -371,3 +379,8 @@ def _of_dtype(name: str, given: Given, dtype: torch.dtype, only: str = "") -> Gi
 
 def _laid_out(name: str, given: Given, layout: str, kept: AbstractSet[str]) -> Given:
     return given if name in kept else replace(given, layout=layout)
+
+
+def _cast(name: str, given: Given, dtype: torch.dtype) -> Given:
+    del name
+    return replace(given, dtype=dtype)
