@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.contract.releases import MEASURED, Version
+from opscaffold.records import dataclass, field
 
 # What a helper comes to: the function of torch.library that it calls with what it is given.
 REGISTERS = ("define", "custom_op", "register_fake", "impl", "nothing")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from opscaffold.contract.model import BaseType, GenericType, ListType, OptionalType, SchemaType
+from opscaffold.records import dataclass, replace
 
 Resolver = Callable[[ast.expr], "str | None"]
 

@@ -7,9 +7,9 @@ tree. Source: torch.library reference, 2.13.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from opscaffold.contract.model import Kind
+from opscaffold.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

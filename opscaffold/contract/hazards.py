@@ -7,8 +7,6 @@ number. An op named ``ns::f_out`` is never put in its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from opscaffold.contract.model import (
     BaseType,
     Kind,
@@ -20,6 +18,7 @@ from opscaffold.contract.model import (
 )
 from opscaffold.contract.printer import format_type
 from opscaffold.contract.releases import Release
+from opscaffold.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from opscaffold.contract.derive import DerivationError, inplace_of, out_of
 from opscaffold.contract.kinds import infer_kind, returns_argument
@@ -43,6 +42,7 @@ from opscaffold.contract.releases import (
     Release,
     release_for,
 )
+from opscaffold.records import dataclass
 
 _TENSOR = BaseType("Tensor")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
 
 from opscaffold.contract.schema_types import words
+from opscaffold.records import dataclass
 
 
 class SchemaError(ValueError):

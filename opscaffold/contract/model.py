@@ -6,7 +6,8 @@ The four kinds are those of PyTorch's own decision tree (torch.library reference
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+
+from opscaffold.records import dataclass, field
 
 
 class Kind(enum.Enum):

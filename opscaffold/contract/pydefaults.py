@@ -6,11 +6,11 @@ import ast
 import math
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from opscaffold.contract.annotations import Resolver, dotted_name
 from opscaffold.contract.model import Default, DefaultValue, Symbol
 from opscaffold.contract.schema_types import DTYPE_SYMBOLS
+from opscaffold.records import dataclass
 
 Evaluator = Callable[[ast.expr], "Default | None"]
 

@@ -6,7 +6,8 @@ Rows hold from their version on, up to the next row. Sources: FACTS sections 7 a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from opscaffold.records import dataclass, replace
 
 Version = tuple[int, int]
 

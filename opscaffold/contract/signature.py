@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from opscaffold.contract.annotations import AnnotationReader, AnnotationRefusedError, Resolver
 from opscaffold.contract.declared import UNKNOWN_MUTATES, FunctionNode, declare
@@ -37,6 +36,7 @@ from opscaffold.contract.pytypes import (
 )
 from opscaffold.contract.releases import MEASURED, Release, Version, release_for
 from opscaffold.contract.signature_error import SignatureError, Stage
+from opscaffold.records import dataclass
 
 __all__ = [
     "UNKNOWN_MUTATES",

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from opscaffold.effects.follow import follow
 from opscaffold.effects.helpers import statements_of
 from opscaffold.effects.leftovers import leftover_of
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Trace
 from opscaffold.effects.values import NONE, UNSEEN, Ref, Value, parameter
+from opscaffold.records import dataclass
 
 _LOOKS = frozenset({Effect.READ, Effect.UPDATE, Effect.OPAQUE})
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 
 from opscaffold.effects.terms import of_comparison
 from opscaffold.effects.trace import Names
 from opscaffold.effects.values import UNSEEN, Ref, Value
+from opscaffold.records import dataclass, replace
 
 _DEVICE_METHODS = frozenset({"cpu", "cuda", "xpu"})
 _DTYPE_METHODS = {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from opscaffold.effects.buffers import Argument, BufferUse, Handed, start_value
 from opscaffold.effects.follow import follow
 from opscaffold.effects.helpers import statements_of
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Trace
 from opscaffold.effects.values import UNSEEN, Value
+from opscaffold.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from abc import abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from opscaffold.effects.assignments import Assignments
 from opscaffold.effects.helpers import plain_calls, stored_names
 from opscaffold.effects.terms import number_of, of_comparison, of_constant
 from opscaffold.effects.values import ANYTHING, Env, Value, gathered, join, join_envs
+from opscaffold.records import dataclass, field
 
 Loop = ast.For | ast.AsyncFor | ast.While
 

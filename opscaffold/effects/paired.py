@@ -6,7 +6,6 @@ import ast
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from opscaffold.effects.buffers import Argument, BufferUse, start_value, use_in
@@ -14,6 +13,7 @@ from opscaffold.effects.follow import follow
 from opscaffold.effects.helpers import statements_of
 from opscaffold.effects.trace import FunctionNode, Names, Trace
 from opscaffold.effects.values import NONE, UNSEEN, Value, parameter
+from opscaffold.records import dataclass, replace
 
 _N = TypeVar("_N")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from opscaffold.effects.buffers import Argument, start_value
 from opscaffold.effects.helpers import statements_of
 from opscaffold.effects.paths import follow_paths
 from opscaffold.effects.trace import MUTATIONS, Effect, Event, FunctionNode, Names, Returned, Trace
 from opscaffold.effects.values import UNSEEN, Ref, Value
+from opscaffold.records import dataclass
 
 
 class Answer(enum.Enum):

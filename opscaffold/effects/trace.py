@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import enum
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from opscaffold.contract.model import OpContract
 from opscaffold.effects.values import Value
+from opscaffold.records import dataclass, field
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

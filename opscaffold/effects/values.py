@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from opscaffold.records import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ callers could see of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from opscaffold.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.findings.intents import Intent
+from opscaffold.records import dataclass, field
 
 
 class Severity(enum.Enum):

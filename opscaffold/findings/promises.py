@@ -7,9 +7,9 @@ needs no torch.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from opscaffold.findings.model import Severity
+from opscaffold.records import dataclass
 
 
 class Verdict(enum.Enum):

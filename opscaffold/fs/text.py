@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import io
 import tokenize
-from dataclasses import dataclass
 from pathlib import Path
+
+from opscaffold.records import dataclass
 
 
 class SourceError(Exception):

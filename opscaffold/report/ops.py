@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opscaffold.records import dataclass
 from opscaffold.report.excerpt import cells, visible
 from opscaffold.report.order import relative_name
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from opscaffold.findings.model import Finding, Position, Severity
+from opscaffold.records import dataclass
 from opscaffold.report.json import Repair
 from opscaffold.report.order import in_order, relative_name
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from opscaffold.effects.buffers import Argument, BufferUse, use_of_buffer
@@ -13,6 +12,7 @@ from opscaffold.effects.summary import Effects, effects_of
 from opscaffold.effects.trace import FunctionNode
 from opscaffold.findings.intents import Intent
 from opscaffold.findings.model import Finding, Position, Severity
+from opscaffold.records import dataclass
 from opscaffold.rules.arguments import arguments_of, kernel_of
 from opscaffold.rules.devices import devices_of
 from opscaffold.rules.names import ProjectNames

@@ -10,12 +10,12 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from opscaffold.errors import UserError
 from opscaffold.findings.model import Finding
+from opscaffold.records import dataclass
 
 VERSION = 1
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from opscaffold.findings.model import Finding, Severity
+from opscaffold.records import dataclass
 from opscaffold.rules.base import Rule, position
 from opscaffold.rules.functions import own_nodes, positional_names, returned
 from opscaffold.source.classes import first_parameter

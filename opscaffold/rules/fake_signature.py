@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from opscaffold.contract.model import Default
 from opscaffold.contract.pydefaults import DefaultReader, DefaultRefusedError
 from opscaffold.findings.model import Finding, Severity
+from opscaffold.records import dataclass
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.contracts import constants, default_of, origins, signature_of
 from opscaffold.rules.fake_returns import wrong_counts

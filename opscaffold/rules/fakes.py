@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from opscaffold.contract.model import ListType, OptionalType, Parameter
 from opscaffold.effects.buffers import Argument
+from opscaffold.records import dataclass
 from opscaffold.rules.arguments import arguments_of
 from opscaffold.rules.contracts import signature_of, written_value
 from opscaffold.rules.functions import AnyFunction, is_method

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from dataclasses import dataclass, field, replace
+
+from opscaffold.records import dataclass, field, replace
 
 _COMMENT = re.compile(r"#\s*opscaffold\s*:\s*ignore(?![\w-])\s*(?:\[([^\]#]*)\])?", re.IGNORECASE)
 _NEWLINE = re.compile(r"\r\n?")

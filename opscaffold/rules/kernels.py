@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from opscaffold.effects.buffers import Argument
 from opscaffold.effects.summary import Effects, effects_of
+from opscaffold.records import dataclass
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.devices import devices_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
 
 from opscaffold.contract.kinds import infer_kind
 from opscaffold.contract.model import Kind, OpContract
 from opscaffold.effects.summary import effects_of
 from opscaffold.effects.trace import Effect
+from opscaffold.records import dataclass, replace
 from opscaffold.rules.arguments import arguments_of
 from opscaffold.rules.names import ProjectNames
 from opscaffold.source.model import Op, Registration, Role

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from opscaffold.findings.model import Finding, Position, Severity
+from opscaffold.records import dataclass
 from opscaffold.source.load import Problem
 
 

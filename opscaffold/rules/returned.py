@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from opscaffold.effects.values import UNSEEN, Ref
 from opscaffold.findings.intents import CloneReturn
 from opscaffold.findings.model import Finding, Position
+from opscaffold.records import dataclass, field
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.declared import aliased_by_schema, maybe_outs, mutated_by, tags
 from opscaffold.rules.flags import flagged

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from opscaffold.contract.model import BaseType
 from opscaffold.contract.pytypes import strip_alias
 from opscaffold.effects.trace import Returned
 from opscaffold.effects.values import Value
+from opscaffold.records import dataclass
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import signature_of
 from opscaffold.rules.kernels import Kernel, all_in_sight, kernels_of

@@ -10,11 +10,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from opscaffold.config.model import Config
 from opscaffold.errors import UserError
 from opscaffold.findings.promises import PROMISES, Promise
+from opscaffold.records import dataclass
 from opscaffold.rules.base import Rule
 from opscaffold.rules.catalog import all_rules
 from opscaffold.rules.notices import NOTICES, Notice

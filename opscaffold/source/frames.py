@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from opscaffold.records import dataclass
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import children
 from opscaffold.source.operands import DEFINITIONS, Frame, Operand, Operands

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 
+from opscaffold.records import dataclass, replace
 from opscaffold.source.classes import class_of_self, instance_attributes, method
 from opscaffold.source.frames import Use, bind, of_instance, returned_values
 from opscaffold.source.inheritance import find_method, super_method

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
+from opscaffold.records import dataclass, replace
 from opscaffold.source.holes import known_parts, may_be
 from opscaffold.source.model import Form, Op
 from opscaffold.source.registering import qualname_of

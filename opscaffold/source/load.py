@@ -7,11 +7,11 @@ import re
 import sys
 import warnings
 from bisect import bisect_right
-from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from opscaffold.fs.text import SourceText
+from opscaffold.records import dataclass
 from opscaffold.source.model import Module
 from opscaffold.source.nodes import parents_of
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import enum
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.fs.text import SourceText
+from opscaffold.records import dataclass, field
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import Any
+
+from opscaffold.records import dataclass
 
 SUFFIX = ".ipynb"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from opscaffold.records import dataclass, field
 from opscaffold.source.classes import class_of_self, instance_attributes, is_property, method
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.resolve import Resolver

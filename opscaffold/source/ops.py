@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.config.model import Registrar
+from opscaffold.records import dataclass, field
 from opscaffold.source.frames import Use
 from opscaffold.source.helpers import Helpers
 from opscaffold.source.libraries import Libraries

@@ -7,11 +7,11 @@ import gc
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from opscaffold.config.model import Registrar
 from opscaffold.fs.paths import real_path
+from opscaffold.records import dataclass, field
 from opscaffold.source.files import find_files, find_root
 from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op, Reference, Registration

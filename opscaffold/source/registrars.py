@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from opscaffold.config.model import Registrar
+from opscaffold.records import dataclass
 from opscaffold.source.model import Form, FunctionNode, Module, Registration, Role
 from opscaffold.source.operands import Frame, Operand
 from opscaffold.source.resolve import Resolver, Target

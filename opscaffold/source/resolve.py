@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 
+from opscaffold.records import dataclass, field, replace
 from opscaffold.source.classes import class_of_self, instance_attributes
 from opscaffold.source.exports import exported_names
 from opscaffold.source.flow import reaching, settled

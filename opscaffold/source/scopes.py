@@ -6,8 +6,8 @@ import ast
 import enum
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from opscaffold.records import dataclass, field
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import children
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from opscaffold.records import dataclass
 from opscaffold.source.libraries import Libraries
 from opscaffold.source.model import Form, FunctionNode, Module, Role
 from opscaffold.source.operands import Operand

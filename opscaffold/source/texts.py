@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+
+from opscaffold.records import dataclass
 
 _SCHEMA = re.compile(r"schema|signature", re.IGNORECASE)
 

@@ -6,8 +6,8 @@ Signatures are those of torch 2.13, together with the older ones it still takes.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from opscaffold.records import dataclass
 from opscaffold.source.model import Role
 
 # `from torch.library import *` binds these (torch.library.__all__).
