@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opscaffold.cli.new_answers import gather, only, several
 from opscaffold.cli.new_texts import next_steps_text, ops_text, tree_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from opscaffold.scaffold.given import Answers, Given, Value
-    from opscaffold.scaffold.questions import Question
+    from opscaffold.scaffold.given import Answers, Value
     from opscaffold.scaffold.spec import PackageSpec
 
 OK = 0
@@ -54,6 +52,15 @@ def new(
             metavar="RELEASE",
             help="Oldest torch to run on (default: 2.13). Below 2.13 in-place and out= ops are "
             "written as untagged mutable ones.",
+        ),
+    ] = None,
+    registration: Annotated[
+        str | None,
+        typer.Option(
+            "--registration",
+            metavar="WAY",
+            help="What ops are registered through: custom_op (default), or library, whose calls "
+            "cost less.",
         ),
     ] = None,
     schema: Annotated[
@@ -186,11 +193,11 @@ def new(
     default must be given.
     """
     about: dict[str, Value | None] = {
-        "name": _only(op),
+        "name": only(op),
         "kind": kind,
-        "params": _tuple(param),
-        "out": _tuple(out),
-        "mutates": _tuple(mutates),
+        "params": several(param),
+        "out": several(out),
+        "mutates": several(mutates),
         "returns": returns,
         "fake": fake,
         "fake_like": fake_like,
@@ -203,12 +210,13 @@ def new(
         "description": description,
         "namespace": namespace,
         "torch_min": torch_min,
+        "registration": registration,
     }
     ops = [("schema", text) for text in schema or ()]
     ops += [("signature", text) for text in signature or ()]
     if template is not None:
         _check_layout(template)
-    given = _gather(whole, ops, about, answers)
+    given = gather(whole, ops, about, answers)
     if save_answers is not None:
         _refuse_saving_to(save_answers, force=force)
     ask = not defaults and sys.stdin.isatty() and sys.stdout.isatty()
@@ -234,52 +242,6 @@ def new(
         _save(spec, save_answers)
     typer.echo(next_steps_text(spec, made))
     return OK
-
-
-def _only(names: list[str] | None) -> str | None:
-    """The op that the flags are about. Raises AnswerError where there are two."""
-    from opscaffold.scaffold.given import AnswerError
-
-    if names and len(names) > 1:
-        raise AnswerError(
-            "it may be given once, since the flags below it are about one op; tell several by "
-            "--schema, --signature or --answers",
-            "--op",
-        )
-    return names[0] if names else None
-
-
-def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
-    return tuple(values) if values else None
-
-
-def _gather(
-    whole: dict[str, Value | None],
-    ops: list[tuple[str, str]],
-    about: dict[str, Value | None],
-    path: Path | None,
-) -> Answers:
-    """The answers of the flags over those of the file, each checked by itself."""
-    from opscaffold.scaffold.answers import check, merge
-    from opscaffold.scaffold.answers_file import load
-    from opscaffold.scaffold.given import Answers, Given
-    from opscaffold.scaffold.questions import OP, PACKAGE
-
-    def told(
-        values: dict[str, Value | None], questions: Mapping[str, Question]
-    ) -> dict[str, Given]:
-        return {k: Given(v, _flag(questions[k], v)) for k, v in values.items() if v is not None}
-
-    flags = Answers(
-        told(whole, PACKAGE), tuple({key: Given(text, OP[key].flag)} for key, text in ops)
-    )
-    file = check(load(path)) if path is not None else Answers()
-    return check(merge(file, check(flags), told(about, OP)))
-
-
-def _flag(question: Question, value: Value) -> str:
-    """The flag as it was typed: one of the two of a pair."""
-    return question.flag.split("/")[1 if value is False else 0]
 
 
 def _check_layout(template: Path) -> None:

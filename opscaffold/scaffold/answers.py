@@ -26,7 +26,7 @@ from opscaffold.scaffold.op_answers import (
     said_namespace,
 )
 from opscaffold.scaffold.questions import KINDS, OP, PACKAGE, kind_word
-from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec
+from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec, Registration
 from opscaffold.scaffold.wording import KW_ONLY
 
 DEFAULT_PACKAGE = "my-ops"
@@ -116,7 +116,8 @@ def build(answers: Answers) -> PackageSpec:
         _claim_names(op, table, taken)
         ops.append(op)
     description = _text(checked.package, "description", DEFAULT_DESCRIPTION)
-    return PackageSpec(name, module, namespace, tuple(ops), version, description)
+    way = Registration(_text(checked.package, "registration", Registration.CUSTOM_OP.value))
+    return PackageSpec(name, module, namespace, tuple(ops), version, description, way)
 
 
 def check(answers: Answers) -> Answers:
@@ -198,6 +199,7 @@ def answers_of(spec: PackageSpec) -> Answers:
         "description": spec.description,
         "namespace": spec.namespace,
         "torch_min": f"{spec.torch_min[0]}.{spec.torch_min[1]}",
+        "registration": spec.registration.value,
     }
     return Answers(
         {key: Given(value) for key, value in package.items()},

@@ -30,21 +30,25 @@ class Autograd:
     register: list[str]
 
 
+Call = tuple[str, list[str], list[str]]
+"""A function, and what it is given before and behind other arguments."""
+
+
 def autograd_of(
-    form: Form, placeholder: Placeholder, fresh: Sequence[Target], variable: str
+    form: Form, placeholder: Placeholder, fresh: Sequence[Target], register: Call
 ) -> Autograd:
-    """The backward of a functional op."""
-    return _Writer(form, placeholder, fresh, variable).write()
+    """The backward of a functional op. ``register`` takes backward and setup_context."""
+    return _Writer(form, placeholder, fresh, register).write()
 
 
 class _Writer:
     def __init__(
-        self, form: Form, placeholder: Placeholder, fresh: Sequence[Target], variable: str
+        self, form: Form, placeholder: Placeholder, fresh: Sequence[Target], register: Call
     ) -> None:
         self.form = form
         self.p = placeholder
         self.fresh = fresh
-        self.variable = variable
+        self.register = register
         self.layout: Layout = placeholder.layout
         self.names: Names = placeholder.names
         self.lists = [a for a in placeholder.tensors if a.is_list]
@@ -52,6 +56,7 @@ class _Writer:
 
     def write(self) -> Autograd:
         setup, backward = self.names["_setup_context"], self.names["_backward"]
+        function, before, behind = self.register
         words = ["ctx: Any", "inputs: tuple[Any, ...]", "output: Any"]
         if self._keyword_only():
             words.append("keyword_only_inputs: dict[str, Any]")
@@ -64,8 +69,8 @@ class _Writer:
             backward_body=self._backward(),
             register=self.layout.call(
                 "",
-                f"{self.variable}.register_autograd",
-                [backward, f"setup_context={setup}"],
+                function,
+                [*before, backward, f"setup_context={setup}", *behind],
                 depth=0,
             ),
         )

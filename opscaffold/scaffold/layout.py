@@ -77,6 +77,28 @@ class Layout:
         """``prefix`` + a call."""
         return self.statement(prefix, Group(f"{function}(", tuple(arguments), ")"), depth=depth)
 
+    def call_with_text(
+        self, function: str, text: str, arguments: Sequence[str | Group], depth: int = 1
+    ) -> list[str]:
+        """A call whose first argument is a string, on as many lines as that needs."""
+        whole = Group(f"{function}(", (quote(text), *arguments), ")")
+        if len(INDENT) * depth + len(whole.flat()) <= self.width:
+            return self.statement("", whole, depth=depth)
+        room = self.width - len(INDENT) * (depth + 1) - len(",")
+        parts = [""]
+        for word in re.findall(r"[^ ]* |[^ ]+", text):
+            if parts[-1] and len(quote(parts[-1] + word)) > room:
+                parts.append("")
+            parts[-1] += word
+        lines = self.line(whole.before, depth)
+        for part in parts[:-1]:
+            lines += self.line(quote(part), depth + 1)
+        lines += self.line(f"{quote(parts[-1])},", depth + 1)
+        for item in arguments:
+            group = item if isinstance(item, Group) else Group("", (item,), "", bare=True)
+            lines += self.statement("", group, ",", depth + 1)
+        return lines + self.line(whole.after, depth)
+
     def returning(self, values: Sequence[str], depth: int = 1) -> list[str]:
         """A return of one value or of a tuple."""
         if len(values) == 1:

@@ -21,7 +21,7 @@ from opscaffold.scaffold.given import Answers, Given
 from opscaffold.scaffold.matrix_ops import UNUSUAL, grid
 from opscaffold.scaffold.matrix_random import random_ops
 from opscaffold.scaffold.questions import kind_word
-from opscaffold.scaffold.spec import OpSpec, PackageSpec
+from opscaffold.scaffold.spec import OpSpec, PackageSpec, Registration
 
 UNTAGGED: Version = (2, 12)
 """The newest torch without tags: its in-place and out= ops are other programs."""
@@ -32,17 +32,21 @@ _BY_CHANCE = 60
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One op or family, for one oldest torch."""
+    """One op or family, for one oldest torch, registered in one way."""
 
     op: OpSpec
     torch_min: Version = FIRST_WITH_TAGS
+    registration: Registration = Registration.CUSTOM_OP
 
     @property
     def name(self) -> str:
-        """A name of its own: the op's, with the torch release where that is not the usual one."""
-        if self.torch_min == FIRST_WITH_TAGS:
-            return self.op.contract.name
-        return f"{self.op.contract.name}@{_release(self.torch_min)}"
+        """A name of its own: the op's, with torch release and registration where unusual."""
+        name = self.op.contract.name
+        if self.torch_min != FIRST_WITH_TAGS:
+            name += f"@{_release(self.torch_min)}"
+        if self.registration is not Registration.CUSTOM_OP:
+            name += f"@{self.registration.value}"
+        return name
 
     @property
     def file(self) -> str:
@@ -68,6 +72,7 @@ class Cell:
             "sizes": self.op.fake.mode.value,
             "autograd": "yes" if self.op.autograd else "no",
             "torch": _release(self.torch_min),
+            "registration": self.registration.value,
         }
 
 
@@ -85,8 +90,10 @@ class Group:
         ops = tuple(
             replace(c.op, contract=replace(c.op.contract, namespace=module)) for c in self.cells
         )
-        torch_min = self.cells[0].torch_min
-        return PackageSpec(self.name, module, module, ops, torch_min, "Ops to try templates on.")
+        first, description = self.cells[0], "Ops to try templates on."
+        return PackageSpec(
+            self.name, module, module, ops, first.torch_min, description, first.registration
+        )
 
 
 def leaves() -> tuple[Cell, ...]:
@@ -140,11 +147,11 @@ def matrix(*, full: bool = False) -> tuple[Group, ...]:
 
 
 def groups(prefix: str, cells: Iterable[Cell], most: int = MOST) -> tuple[Group, ...]:
-    """The cells in packages of one torch release each."""
-    by_release: dict[Version, list[Cell]] = {}
+    """The cells in packages of one torch release and one registration each."""
+    alike: dict[tuple[Version, Registration], list[Cell]] = {}
     for cell in cells:
-        by_release.setdefault(cell.torch_min, []).append(cell)
-    parts = [p for same in by_release.values() for p in _parted(same, most)]
+        alike.setdefault((cell.torch_min, cell.registration), []).append(cell)
+    parts = [p for same in alike.values() for p in _parted(same, most)]
     if len(parts) == 1:
         return (Group(prefix, tuple(parts[0])),)
     return tuple(Group(f"{prefix}-{n}", tuple(part)) for n, part in enumerate(parts, 1))
@@ -158,9 +165,10 @@ def _parted(cells: Sequence[Cell], most: int) -> Iterator[Sequence[Cell]]:
 
 def _pool() -> Iterator[Cell]:
     for op in (*grid(), *UNUSUAL):
-        yield Cell(op)
-        if op.family or op.contract.tags:
-            yield Cell(op, UNTAGGED)
+        for way in Registration:
+            yield Cell(op, registration=way)
+            if op.family or op.contract.tags:
+                yield Cell(op, UNTAGGED, way)
 
 
 def _written(type_: SchemaType) -> str:

@@ -105,6 +105,8 @@ class _FormTests:
             ]
         if writing:
             found += self._identity()
+        if self.plan.library and self.written:
+            found += self._unchecked(op)
         if form.kind is Kind.OUT:
             found += self._buffers()
         if len(self.plan.forms) > 1 and writing:
@@ -141,6 +143,11 @@ class _FormTests:
                 ),
                 self._each("gradients", "gradients", [self.function, "case"], "double"),
             ]
+        if self.plan.refuses_gradients(self.form):
+            arguments: list[str | Group] = [self.function, "case"]
+            found.append(self._first("lost_gradients", "refuses_lost_gradients", arguments))
+            arguments = [self.form.overload, "case"]
+            found.append(self._first("op_gradients", "refuses_lost_gradients", arguments))
         if tensors:
             found.append(
                 self._first("forward_mode", "refuses_forward_mode", [self.function, "case"])
@@ -153,6 +160,15 @@ class _FormTests:
             self._first("identity", "returns_what_it_wrote", arguments),
             self._first("result", "is_updated_through_its_result", arguments),
         ]
+
+    def _unchecked(self, op: str) -> list[Function]:
+        """What custom_op would see to at each call."""
+        arguments: list[str | Group] = [self.function, "case", self.writes]
+        found = [self._first("versions", "counts_writes", arguments)]
+        if self.form.registered.tags:
+            arguments = [self.function, op, "case", self.writes]
+            found.append(self._each("op_identity", "op_returns_what_it_wrote", arguments))
+        return found
 
     def _buffers(self) -> list[Function]:
         placeholder = self.plan.placeholder

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from opscaffold.contract.model import Kind
-from opscaffold.scaffold.autograd import Autograd, autograd_of
+from opscaffold.scaffold.autograd import Autograd, Call, autograd_of
 from opscaffold.scaffold.forms import Form
 from opscaffold.scaffold.kernel import kernel_function, metadata_function
 from opscaffold.scaffold.layout import Group, quote
 from opscaffold.scaffold.plan import Function, Lines, OpPlan
 from opscaffold.scaffold.public import public_function
-from opscaffold.scaffold.registration import fake_kernel, registration
+from opscaffold.scaffold.registration import fake_kernel, library_lines, registration
 from opscaffold.scaffold.words import contract_lines
 
 _VARIABLES = {Kind.FUNCTIONAL: "_functional", Kind.INPLACE: "_inplace", Kind.OUT: "_out"}
@@ -40,6 +40,7 @@ class OpContext:
     doc: Lines
     imports: Lines
     exports: Lines
+    library: Lines
     metadata: Function | None
     kernel: Function
     kernel_does: str
@@ -61,6 +62,7 @@ def op_context(plan: OpPlan) -> OpContext:
             Group("[", tuple(quote(f.name) for f in plan.forms), "]"),
             depth=0,
         ),
+        library=library_lines(plan) if plan.library else [],
         metadata=metadata_function(plan) if plan.needs_metadata else None,
         kernel=kernel_function(plan),
         kernel_does=_kernel_does(plan),
@@ -88,7 +90,7 @@ def _doc(plan: OpPlan) -> Lines:
             lines.append("")
         lines += plan.layout.prose(form.schema, 1, "    ")
     lines += ["", "Contract:"]
-    for text in contract_lines(plan.op, plan.forms):
+    for text in contract_lines(plan):
         lines += plan.layout.prose(f"- {text}", 1, "  ")
     return lines
 
@@ -99,7 +101,7 @@ def _imports(plan: OpPlan) -> Lines:
         lines.append(f"from builtins import sum as {plan.names.sum}")
     if plan.needs_metadata:
         lines += plan.layout.import_from("collections.abc", ["Sequence"])
-    if plan.op.autograd:
+    if plan.op.autograd or plan.library:
         lines += plan.layout.import_from("typing", ["Any"])
     if lines:
         lines.append("")
@@ -130,7 +132,20 @@ def _helpers(plan: OpPlan) -> list[str]:
             helpers.add("refuse_forward_mode" if functional else "refuse_lost_gradients")
             if functional and plan.gapped(form):
                 helpers.add("refuse_lost_gradients")
+        if plan.refuses_gradients(form):
+            helpers -= {"refuse_forward_mode"}
+            helpers |= {"refuse_lost_gradients", "refuse_reverse_mode"}
+        if plan.library and form.written:
+            helpers.add("count_writes")
     return sorted(helpers)
+
+
+def _register_autograd(plan: OpPlan, variable: str) -> Call:
+    """The function that registers a backward, and what it takes before and behind the two."""
+    if not plan.library:
+        return f"{variable}.register_autograd", [], []
+    op = quote(plan.first.registered.qualname)
+    return "torch.library.register_autograd", [op], [f"lib={plan.names['_library']}"]
 
 
 def _form(plan: OpPlan, form: Form) -> FormContext:
@@ -140,7 +155,8 @@ def _form(plan: OpPlan, form: Form) -> FormContext:
         fake = fake_kernel(plan, form, variable)
     autograd = None
     if form.kind is Kind.FUNCTIONAL and plan.op.autograd:
-        autograd = autograd_of(form, plan.placeholder, plan.fresh, variable)
+        register = _register_autograd(plan, variable)
+        autograd = autograd_of(form, plan.placeholder, plan.fresh, register)
     return FormContext(
         form,
         variable,

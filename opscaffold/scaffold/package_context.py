@@ -15,7 +15,7 @@ from opscaffold.scaffold.module_tests import ModuleTests, tests_of
 from opscaffold.scaffold.op_context import OpContext, op_context
 from opscaffold.scaffold.plan import OpPlan
 from opscaffold.scaffold.sample_context import SampleContext, samples_of
-from opscaffold.scaffold.spec import PackageSpec
+from opscaffold.scaffold.spec import PackageSpec, Registration
 
 Lines = list[str]
 
@@ -41,6 +41,7 @@ class PackageContext:
     description_doc: Lines
     torch_min: str
     tagged: bool
+    library: bool
     width: int
     modules: tuple[ModuleContext, ...]
     imports: Lines
@@ -89,6 +90,7 @@ def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
         description_doc=layout.prose(description.replace("\\", "\\\\").replace('"', '\\"')),
         torch_min=".".join(map(str, spec.torch_min)),
         tagged=supports_tags(spec.torch_min),
+        library=spec.registration is Registration.LIBRARY,
         width=layout.width,
         modules=modules,
         imports=imports,

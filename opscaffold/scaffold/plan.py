@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from opscaffold.contract.derive import default_out_names
 from opscaffold.contract.model import Kind
-from opscaffold.scaffold.arguments import Argument, Shape
+from opscaffold.scaffold.arguments import Argument, Shape, returns_tensor
 from opscaffold.scaffold.forms import Form, forms_of
 from opscaffold.scaffold.layout import Layout
 from opscaffold.scaffold.names import Names
 from opscaffold.scaffold.placeholder import Placeholder
-from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec
+from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec, Registration
 from opscaffold.scaffold.targets import (
     FIRST_MULTIPLE,
     Target,
@@ -24,12 +24,13 @@ Lines = list[str]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function in parts: what stands above it, its head, docstring and body."""
+    """A function in parts: what stands above it, its head, docstring and body, what follows."""
 
     head: Lines
     body: Lines
     doc: Lines = field(default_factory=list)
     decorator: Lines = field(default_factory=list)
+    after: Lines = field(default_factory=list)
 
 
 class OpPlan:
@@ -45,6 +46,7 @@ class OpPlan:
         taken |= {package.module, "ctx", "inputs", "output", "keyword_only_inputs"}
         self.names = Names(taken)
         self.dynamic = op.fake.mode is FakeMode.DYNAMIC
+        self.library = package.registration is Registration.LIBRARY
         buffer = self.first.written[0] if self.first.kind is Kind.OUT else None
         written, returns = self.first.written, self.first.contract.returns
         several = len(written) + len(returns) > 1 or any(a.is_list for a in written)
@@ -87,6 +89,17 @@ class OpPlan:
         if not self.op.autograd:
             return []
         return [a for a in form.arguments if a.is_tensor and a.shape is Shape.GAPPED_LIST]
+
+    def refuses_gradients(self, form: Form) -> bool:
+        """Whether a functional op must refuse inputs that require grad by itself.
+
+        custom_op does so when a backward is asked for. Through a Library, autograd would record
+        what the kernel does where the op has no backward (FACTS section 5).
+        """
+        if not self.library or self.op.autograd or form.kind is not Kind.FUNCTIONAL:
+            return False
+        returns = form.contract.returns
+        return any(a.is_tensor for a in form.arguments) and any(map(returns_tensor, returns))
 
     @property
     def needs_metadata(self) -> bool:

@@ -35,7 +35,7 @@ def public_function(plan: OpPlan, form: Form, variable: str) -> Function:
         body += plan.layout.returning([result])
     else:
         body += plan.layout.call("", variable, call)
-    return Function(head, body, _docstring(plan, public_doc(plan.op, form)))
+    return Function(head, body, _docstring(plan, public_doc(plan, form)))
 
 
 def _docstring(plan: OpPlan, paragraphs: list[str]) -> Lines:
@@ -53,7 +53,7 @@ def _guards(plan: OpPlan, form: Form) -> Lines:
     if not tensors:
         return []
     name = quote(form.name)
-    if form.kind is not Kind.FUNCTIONAL:
+    if form.kind is not Kind.FUNCTIONAL or plan.refuses_gradients(form):
         return plan.layout.call("", plan.names["refuse_lost_gradients"], [name, *tensors])
     lines = plan.layout.call("", plan.names["refuse_forward_mode"], [name, *tensors])
     for argument in plan.gapped(form):

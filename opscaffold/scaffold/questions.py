@@ -22,7 +22,7 @@ from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
 from opscaffold.scaffold.given import Value
 from opscaffold.scaffold.package_name import check_package_name
 from opscaffold.scaffold.shape_expr import split_shape
-from opscaffold.scaffold.spec import FakeMode
+from opscaffold.scaffold.spec import FakeMode, Registration
 from opscaffold.scaffold.wording import read_parameter, read_returns, read_schema, read_signature
 
 MAX_TEXT = 300
@@ -144,6 +144,14 @@ def check_fake(text: str) -> str:
     raise ValueError(f"{text!r} is no rule for the output's metadata; it is {', '.join(words)}")
 
 
+def check_registration(text: str) -> str:
+    """Return the word of a way to register ops."""
+    words = [way.value for way in Registration]
+    if text.lower() in words:
+        return text.lower()
+    raise ValueError(f"{text!r} is no way to register ops; it is {' or '.join(words)}")
+
+
 def check_torch(text: str) -> str:
     """Return a torch release as ``2.13``."""
     if not _VERSION.fullmatch(text):
@@ -230,7 +238,18 @@ PACKAGE = _questions(
         "are written as untagged mutable ops, which return nothing.",
         check_torch,
     ),
+    Question(
+        "registration",
+        "--registration",
+        Shape.TEXT,
+        "What are its ops registered through?",
+        "custom_op looks at what an op returns each time it is called. library calls cost less, "
+        "and the tests alone look at it.",
+        check_registration,
+    ),
 )
+UNASKED = frozenset({"registration"})
+"""What no one is asked: the default is right until calls have been measured."""
 
 OP = _questions(
     Question(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from opscaffold.contract.derive import as_inferred
 from opscaffold.contract.model import Kind
+from opscaffold.contract.printer import format_schema
 from opscaffold.contract.pytypes import return_annotation_text
-from opscaffold.scaffold.arguments import Argument, Shape, returns_tensor, signature
+from opscaffold.scaffold.arguments import Argument, Shape, returns_tensor, signature, spread
 from opscaffold.scaffold.expressions import number_result
 from opscaffold.scaffold.forms import Form
 from opscaffold.scaffold.layout import Group, quote
@@ -13,6 +17,8 @@ from opscaffold.scaffold.plan import Function, Lines, OpPlan
 
 def registration(plan: OpPlan, form: Form, variable: str) -> Function:
     """The function that is registered, under its decorator."""
+    if plan.library:
+        return _through_library(plan, form, variable)
     contract = form.registered
     written = contract.mutated
     mutates: str | Group = "mutates_args=()"
@@ -25,9 +31,45 @@ def registration(plan: OpPlan, form: Form, variable: str) -> Function:
     return Function(_head(plan, form, variable), _registered_body(plan, form), decorator=decorator)
 
 
+def _through_library(plan: OpPlan, form: Form, variable: str) -> Function:
+    """The same by ``define`` and ``impl``, and the op of ``torch.ops`` that they make."""
+    contract = form.registered
+    library, name = plan.names["_library"], quote(contract.name)
+    tags = [tag for tag in (form.tag, "torch.Tag.pt2_compliant_tag") if tag]
+    several = Group("tags=(", tuple(tags), ")")
+    schema = format_schema(replace(as_inferred(contract), namespace=""))
+    define = plan.layout.call_with_text(
+        f"{library}.define", schema, [several if len(tags) > 1 else f"tags={tags[0]}"], depth=0
+    )
+    given: list[str | Group] = [library, name, quote("CompositeExplicitAutograd")]
+    decorator = plan.layout.call("@", "torch.library.impl", given, depth=0)
+    body = _registered_body(plan, form)
+    if plan.refuses_gradients(form):
+        guard = [quote(form.name), *spread(form.arguments)]
+        body = [*plan.layout.call("", plan.names["refuse_reverse_mode"], guard), *body]
+    return Function(
+        _head(plan, form, plan.names[f"{variable}_impl"]),
+        body,
+        decorator=[*define, "", "", *decorator],
+        after=plan.layout.line(f"{variable} = {form.overload}", 0),
+    )
+
+
+def library_lines(plan: OpPlan) -> Lines:
+    """The Library of a module. It stands at module scope: ops go with it (FACTS section 5)."""
+    factory = plan.names["_Library"]
+    namespace = quote(plan.first.registered.namespace)
+    return [
+        "# PyTorch gives this no types.",
+        *plan.layout.line(f"{factory}: Any = torch.library.Library", 0),
+        *plan.layout.line(f'{plan.names["_library"]} = {factory}({namespace}, "FRAGMENT")', 0),
+    ]
+
+
 def fake_kernel(plan: OpPlan, form: Form, variable: str) -> Function:
     """The fake kernel, under its decorator."""
-    head = _head(plan, form, "_")
+    name = plan.names["_fake"] if plan.library else "_"
+    head = _head(plan, form, name)
     if not plan.dynamic:
         body = _allocation(plan)
     else:
@@ -43,8 +85,14 @@ def fake_kernel(plan: OpPlan, form: Form, variable: str) -> Function:
                 body += plan.layout.statement(f"{target.name} = ", Group("[", calls, "]"))
             else:
                 body += plan.layout.statement(f"{target.name} = ", call)
-    decorator = plan.layout.line(f"@{variable}.register_fake", 0)
-    return Function(head, [*body, *returned_lines(plan, form)], decorator=decorator)
+    body += returned_lines(plan, form)
+    if not plan.library:
+        return Function(head, body, decorator=plan.layout.line(f"@{variable}.register_fake", 0))
+    given: list[str | Group] = [quote(form.registered.qualname), name]
+    given.append(f"lib={plan.names['_library']}")
+    # As a decorator, it would leave the function without types.
+    register = plan.layout.call("", "torch.library.register_fake", given, depth=0)
+    return Function(head, body, after=register)
 
 
 def returned_lines(plan: OpPlan, form: Form) -> Lines:
@@ -81,6 +129,7 @@ def _registered_body(plan: OpPlan, form: Form) -> Lines:
                 )
         buffers = written if plan.first.kind is Kind.FUNCTIONAL else []
         lines += plan.layout.call("", kernel, [*inputs, *buffers])
+        lines += _counting(plan, form)
         return lines + (plan.layout.returning(written) if form.registered.returns else [])
     if not plan.fresh and not plan.mutated:
         return plan.layout.call("return ", kernel, inputs)
@@ -90,7 +139,15 @@ def _registered_body(plan: OpPlan, form: Form) -> Lines:
     else:
         lines += _allocation(plan)
         lines += plan.layout.call("", kernel, [*inputs, *(t.name for t in plan.fresh)])
-    return lines + returned_lines(plan, form)
+    return [*lines, *_counting(plan, form), *returned_lines(plan, form)]
+
+
+def _counting(plan: OpPlan, form: Form) -> Lines:
+    """What custom_op does after each call: the version counters of what was written."""
+    written = [Argument(p) for p in form.registered.parameters if p.mutated]
+    if not plan.library or not written:
+        return []
+    return plan.layout.call("", plan.names["count_writes"], spread(tuple(written)))
 
 
 def _allocation(plan: OpPlan) -> Lines:

@@ -17,6 +17,15 @@ class FakeMode(enum.Enum):
     DYNAMIC = "dynamic"
 
 
+class Registration(enum.Enum):
+    """What the ops of a package are registered through."""
+
+    CUSTOM_OP = "custom_op"
+    """``torch.library.custom_op``, which looks at what an op returns each time it is called."""
+    LIBRARY = "library"
+    """``torch.library.Library``: calls cost less, and the tests alone look at what is returned."""
+
+
 @dataclass(frozen=True, slots=True)
 class FakeSpec:
     """The rule that kernel placeholder and fake kernel share.
@@ -55,3 +64,4 @@ class PackageSpec:
     ops: tuple[OpSpec, ...]
     torch_min: tuple[int, int] = (2, 13)
     description: str = ""
+    registration: Registration = Registration.CUSTOM_OP

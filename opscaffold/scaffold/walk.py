@@ -37,6 +37,7 @@ from opscaffold.scaffold.questions import (
     KINDS,
     OP,
     PACKAGE,
+    UNASKED,
     Question,
     kind_word,
     yes_or_no,
@@ -133,7 +134,8 @@ class _Script:
                 if said and key not in given:
                     continue
                 default = module_name(str(package["package"].value))
-            if key in given or key == "package" or self.all_questions:
+            asked = self.all_questions and key not in UNASKED
+            if key in given or key == "package" or asked:
                 if key == "package":
                     question = replace(question, check_item=self._free(question))
                 package[key] = self._answer(("package", key), question, default, given.get(key))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from opscaffold.contract.model import Kind
 from opscaffold.scaffold.arguments import returns_tensor
 from opscaffold.scaffold.forms import Form
+from opscaffold.scaffold.plan import OpPlan
 from opscaffold.scaffold.spec import FakeMode, OpSpec
 
 _RULES = {
@@ -25,8 +26,9 @@ def rule_text(op: OpSpec) -> str:
     return text.replace("{like}", f"of {like}" if like else "as the other arguments say")
 
 
-def contract_lines(op: OpSpec, forms: tuple[Form, ...]) -> list[str]:
+def contract_lines(plan: OpPlan) -> list[str]:
     """The promises of a module's ops, one a line."""
+    op, forms = plan.op, plan.forms
     lines: list[str] = []
     for form in forms:
         lines += _promises(op, form, f"{form.name} " if len(forms) > 1 else "It ")
@@ -39,6 +41,8 @@ def contract_lines(op: OpSpec, forms: tuple[Form, ...]) -> list[str]:
             "One kernel serves all three: it must not write a buffer before it has read "
             "all of every input, because in-place the buffer is an input."
         )
+    if plan.library and any(form.registered.returns for form in forms):
+        lines.append("What is returned is looked at by the tests alone, not at each call.")
     return lines
 
 
@@ -70,14 +74,17 @@ def _promises(op: OpSpec, form: Form, who: str) -> list[str]:
     return lines
 
 
-def public_doc(op: OpSpec, form: Form) -> list[str]:
+def public_doc(plan: OpPlan, form: Form) -> list[str]:
     """Docstring of the public function, by paragraph, empty ones between."""
+    op = plan.op
     qualname = f"{form.contract.namespace}::{form.name}"
     lines = [f"Call ``{qualname}``. Say here what it computes."]
     tensors = any(a.is_tensor for a in form.arguments)
     if form.kind is not Kind.FUNCTIONAL:
         lost = "what is written here has no gradient"
         lines += ["", f"Raises RuntimeError where an argument takes part in autograd: {lost}."]
+    elif plan.refuses_gradients(form):
+        lines += ["", "Raises RuntimeError where an argument takes part in autograd: no backward."]
     elif tensors:
         backward = "" if op.autograd else " It has no backward."
         lines += ["", f"Raises RuntimeError under forward-mode differentiation.{backward}"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from opscaffold.contract.decision import OUTCOMES
@@ -17,6 +19,7 @@ from opscaffold.scaffold.matrix import (
     matrix,
 )
 from opscaffold.scaffold.matrix_ops import grid
+from opscaffold.scaffold.spec import Registration
 
 COVERING, EVERYTHING, LEAVES = covering(), everything(), leaves()
 
@@ -45,6 +48,10 @@ def test_any_two_answers_that_can_meet_do_meet_in_the_covering_choice() -> None:
         ("kind=functional", "sizes=dynamic"),
         ("kind=mutable", "returns=2"),
         ("tensors=3", "autograd=yes"),
+        ("kind=functional", "registration=library"),
+        ("kind=family", "registration=library"),
+        ("autograd=no", "registration=library"),
+        ("torch=2.12", "registration=library"),
         ("argument", "Tensor[]", "written"),
         ("argument", "Tensor?[]"),
         ("argument", "ScalarType?", "default"),
@@ -78,11 +85,14 @@ def test_each_package_is_one_that_new_accepts(full: bool) -> None:
         assert {cell.torch_min for cell in group.cells} == {group.spec.torch_min}
 
 
-def test_packages_are_of_like_size_and_hold_one_release_each() -> None:
+def test_packages_are_of_like_size_and_hold_one_release_and_registration_each() -> None:
     made = groups("cells", COVERING, most=4)
+    for group in made:
+        assert {c.registration for c in group.cells} == {group.spec.registration}
     assert sorted(c.name for g in made for c in g.cells) == sorted(c.name for c in COVERING)
     assert len({g.name for g in made}) == len(made)
-    for torch_min in (UNTAGGED, (2, 13)):
-        sizes = [len(g.cells) for g in made if g.spec.torch_min == torch_min]
+    for alike in itertools.product((UNTAGGED, (2, 13)), Registration):
+        specs = [g.spec for g in made]
+        sizes = [len(s.ops) for s in specs if (s.torch_min, s.registration) == alike]
         assert max(sizes) <= 4
         assert max(sizes) - min(sizes) <= 1

@@ -392,3 +392,35 @@ def refuses_to_grow(inplace: Function, case: Case, first: str) -> None:
     arguments[first] = arguments[first][:1].clone()
     with pytest.raises(ValueError, match=first):
         inplace(**arguments)
+{% if cookiecutter.package.library %}
+
+
+def op_returns_what_it_wrote(
+    function: Function,
+    op: Any,
+    case: Case,
+    writes: Sequence[str],
+) -> None:
+    """The op itself returns the very tensors that it was given to write, in order.
+
+    custom_op raises at the call where one does not; an op of a Library returns whatever it does.
+    """
+    sample = case.sample()
+    given = _arguments(function, sample)
+    args, kwargs = _registered(function, op, sample)
+    results = _results(op(*args, **kwargs))
+    assert len(results) == len(writes)
+    for result, name in zip(results, writes, strict=True):
+        assert result is given[name]
+
+
+def counts_writes(function: Function, case: Case, writes: Sequence[str]) -> None:
+    """Autograd can tell that what was written was, whatever the kernel wrote it with."""
+    sample = case.sample()
+    arguments = _arguments(function, sample)
+    written = [tensor for name in writes for tensor in tensors(arguments.get(name))]
+    before = [tensor._version for tensor in written]
+    function(*sample.args, **sample.kwargs)
+    for tensor, version in zip(written, before, strict=True):
+        assert tensor._version > version
+{% endif %}

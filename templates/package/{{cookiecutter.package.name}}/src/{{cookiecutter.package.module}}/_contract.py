@@ -10,6 +10,9 @@ from torch.autograd import forward_ad
 # PyTorch gives these no types.
 _broadcast_shapes: Any = torch.broadcast_shapes
 _unpack_dual: Any = forward_ad.unpack_dual
+{% if cookiecutter.package.library %}
+_increment_version: Any = torch.autograd.graph.increment_version
+{% endif %}
 
 
 def broadcast_metadata(*tensors: Tensor) -> tuple[Sequence[int], torch.dtype, torch.device]:
@@ -71,13 +74,18 @@ def refuse_lost_gradients(op: str, *tensors: Tensor | None) -> None:
     It cannot: gradients would be wrong in silence. Only the caller of an op can tell; inside a
     kernel, grad mode is off.
     """
+    refuse_reverse_mode(op, *tensors)
+    refuse_forward_mode(op, *tensors)
+
+
+def refuse_reverse_mode(op: str, *tensors: Tensor | None) -> None:
+    """Raise RuntimeError where a gradient is asked for that would be lost."""
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor is not None and tensor.requires_grad:
                 lost = "requires grad, and its gradient would be lost"
                 remedy = "call it under torch.no_grad(), or on detached tensors"
                 raise RuntimeError(f"{op}: an argument {lost}; {remedy}")
-    refuse_forward_mode(op, *tensors)
 
 
 def refuse_forward_mode(op: str, *tensors: Tensor | None) -> None:
@@ -86,3 +94,16 @@ def refuse_forward_mode(op: str, *tensors: Tensor | None) -> None:
         if tensor is not None and _unpack_dual(tensor).tangent is not None:
             refused = "forward-mode differentiation is not supported; use reverse mode"
             raise RuntimeError(f"{op}: {refused}")
+{% if cookiecutter.package.library %}
+
+
+def count_writes(*tensors: Tensor | None) -> None:
+    """Tell autograd that the tensors were written, so that backward refuses what was saved before.
+
+    PyTorch's own ops do so themselves; a kernel that writes to memory does not.
+    """
+    for tensor in tensors:
+        # Those made in inference mode have no version.
+        if tensor is not None and not tensor.is_inference():
+            _increment_version(tensor)
+{% endif %}

@@ -8,6 +8,10 @@ Schema:
 {{ op.imports | join("\n") }}
 
 {{ op.exports | join("\n") }}
+{% if op.library %}
+
+{{ op.library | join("\n") }}
+{% endif %}
 {% if op.metadata %}
 
 
@@ -28,12 +32,24 @@ Schema:
 {{ form.registration.decorator | join("\n") }}
 {{ form.registration.head | join("\n") }}
 {{ form.registration.body | join("\n") }}
+{% if form.registration.after %}
+
+
+{{ form.registration.after | join("\n") }}
+{% endif %}
 {% if form.fake %}
 
 
+{% if form.fake.decorator %}
 {{ form.fake.decorator | join("\n") }}
+{% endif %}
 {{ form.fake.head | join("\n") }}
 {{ form.fake.body | join("\n") }}
+{% if form.fake.after %}
+
+
+{{ form.fake.after | join("\n") }}
+{% endif %}
 {% endif %}
 {% if form.autograd %}
 
