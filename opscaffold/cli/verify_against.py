@@ -41,7 +41,10 @@ def run_against(
         if name not in compared.known:
             raise UserError(f"--op: {no_such_op(name, compared.known)}")
     if not compared.ops and not compared.functions:
-        raise UserError(f"importing {old} registers no op: there is nothing to compare with")
+        raise UserError(
+            f"importing {old} registers no op, so there is nothing to compare with; name the file "
+            "or module that defines them"
+        )
     return _outcome(compared, time.monotonic() - began)
 
 

@@ -21,11 +21,20 @@ from torch._library import utils
 from opscaffold.contract.grammar import parse_schema
 from opscaffold.contract.model import OpContract, Tag
 from opscaffold.findings.promises import FORMS_DIFFER
-from opscaffold.verify.checks.base import SEED, Call, Observation, call, first_line, quiet, same
+from opscaffold.verify.checks.base import (
+    SEED,
+    Call,
+    Observation,
+    call,
+    first_difference,
+    first_line,
+    quiet,
+    same,
+)
 from opscaffold.verify.memory import share_memory
 from opscaffold.verify.op import Op
 from opscaffold.verify.pairing import Pair, heirs, pair
-from opscaffold.verify.sample import Copies, Sample, tensors_in
+from opscaffold.verify.sample import Copies, Sample, describe, tensors_in
 from opscaffold.verify.schema import text_of
 
 SAMPLE_CALLS = "sample_calls"
@@ -235,7 +244,8 @@ def _differences(op: Op, found: Pair, old: RecordedCall) -> Iterator[tuple[str, 
     after = op.arguments(done.sample)
     for name, value in after.items():
         if not same(value, old.after[name]):
-            yield name, f"{op.qualname} leaves the argument {name} other than the old op did"
+            told = _told(value, old.after[name])
+            yield name, f"{op.qualname} leaves the argument {name} other than the old op did{told}"
     expected = _expected(done.returned, old)
     if len(expected) != len(done.returned):
         message = f"{op.qualname} returns {len(done.returned)} values, and the old op"
@@ -244,7 +254,16 @@ def _differences(op: Op, found: Pair, old: RecordedCall) -> Iterator[tuple[str, 
     for number, (value, other) in enumerate(zip(done.returned, expected, strict=True)):
         if not same(value, other):
             where = f"return {number}" if len(done.returned) > 1 else "the return"
-            yield where, f"{where} of {op.qualname} is not what the old op returned"
+            told = _told(value, other)
+            yield where, f"{where} of {op.qualname} is not what the old op returned{told}"
+
+
+def _told(now: Any, before: Any) -> str:
+    """Where two values differ first, or what they are where they differ in kind."""
+    place = first_difference(now, before)
+    if place is None:
+        return f": {describe(now)}, where it was {describe(before)}"
+    return f": element {place[0]} is {place[1]}, and was {place[2]}"
 
 
 def _expected(new: Sequence[Any], old: RecordedCall) -> list[Any]:

@@ -122,7 +122,7 @@ def test_two_programs_are_run_side_by_side(
     (found,) = document["ops"]
     assert found["verdict"] == ("breach" if code else "sound")
     assert found["samples"] > 1
-    messages = {each["message"].partition(";")[0] for each in document["findings"]}
+    messages = {each["message"].partition(": ")[0] for each in document["findings"]}
     left = "sided::double_out leaves the argument out other than the old op did"
     returned = "the return of sided::double_out is not what the old op returned"
     assert messages == ({left, returned} if code else set())

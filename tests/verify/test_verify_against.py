@@ -78,7 +78,8 @@ def test_a_wrong_fresh_form_is_told(namespace: str) -> None:
     found = differences(
         old_maybe_out(namespace), [FRESH], lambda: [define(f"{namespace}::f", wrong)]
     )
-    assert found == [f"the return of {namespace}::f is not what the old op returned"]
+    told = "is not what the old op returned: element 1 is 3.0, and was 2.0"
+    assert found == [f"the return of {namespace}::f {told}"]
 
 
 def test_a_buffer_that_is_not_written_is_told(namespace: str) -> None:
@@ -89,8 +90,9 @@ def test_a_buffer_that_is_not_written_is_told(namespace: str) -> None:
         return [define(f"{namespace}::f_out", nothing, {"out"}, tags=torch.Tag.out)]
 
     left, returned = differences(old_maybe_out(namespace), [GIVEN], make)
-    assert left == f"{namespace}::f_out leaves the argument out other than the old op did"
-    assert returned == f"the return of {namespace}::f_out is not what the old op returned"
+    told = "element 1 is 0.0, and was 2.0"
+    assert left == f"{namespace}::f_out leaves the argument out other than the old op did: {told}"
+    assert returned == f"the return of {namespace}::f_out is not what the old op returned: {told}"
 
 
 def test_a_form_that_got_lost_is_told(namespace: str) -> None:
@@ -152,7 +154,8 @@ def test_an_argument_that_was_written_must_be_written_still(namespace: str) -> N
     recorded = define(f"{namespace}::f", old, {"count"})
     sample = Sample((X, torch.zeros(1)), {}, "one")
     (message,) = differences(recorded, [sample], lambda: [define(f"{namespace}::f", less)])
-    assert message == f"{namespace}::f leaves the argument count other than the old op did"
+    told = "other than the old op did: element 0 is 0.0, and was 1.0"
+    assert message == f"{namespace}::f leaves the argument count {told}"
 
 
 def test_a_record_is_read_as_it_was_written(namespace: str, tmp_path: Path) -> None:
