@@ -111,7 +111,7 @@ def verify(
 ) -> int:
     """Run custom ops, and show where they break their contract.
 
-    This is the only command that imports torch and runs your code: the targets are imported, and
+    This imports torch and runs your code, as no other command does: the targets are imported, and
     their ops called, in a process of their own with limits of time and memory.
 
     Exit codes: 0 no breach and nothing undecided, 1 findings, 2 wrong usage, no torch, an import
