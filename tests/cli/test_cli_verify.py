@@ -168,7 +168,7 @@ def test_without_torch_it_says_what_to_install(
 def test_the_help_says_that_it_runs_code(project: Checker) -> None:
     assert main(["verify", "--help"]) == 0
     text = " ".join(project.capsys.readouterr().out.split())
-    assert "the only command that imports torch and runs your code" in text
+    assert "This imports torch and runs your code" in text
 
 
 def test_the_page_lists_what_is_reported(repository_root: Path) -> None:
