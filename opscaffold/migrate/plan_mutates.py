@@ -121,8 +121,8 @@ def _reasons(facts: OpFacts, change: _Change) -> Iterable[RefusalError]:
         if any(isinstance(t, ListType) or not _is_tensor(t) for t in returns):
             yield RefusalError(
                 None,
-                "it returns a list or a number, and an op that mutates an argument and does so "
-                "cannot be compiled",
+                "it returns something other than plain tensors, and an op that mutates an argument "
+                "and does so cannot be compiled",
                 "write to a copy, or return tensors one by one",
             )
         if "mode" in parameters:

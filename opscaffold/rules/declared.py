@@ -36,7 +36,8 @@ def tags(facts: OpFacts) -> frozenset[Tag] | None:
 
 def maybe_outs(facts: OpFacts) -> frozenset[str]:
     """Optional buffers that make the op a maybe-out, which has a finding of its own."""
-    return frozenset(n for n, use in outputs_of(facts).items() if not is_side_output(use))
+    uses = outputs_of(facts)
+    return frozenset(n for n, use in uses.items() if not is_side_output(facts.op, use))
 
 
 def aliased_by_schema(facts: OpFacts) -> bool:

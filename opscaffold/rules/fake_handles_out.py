@@ -38,7 +38,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         for node in own_nodes(fake.function):
             name = _tested(node)
             buffer = renamed.get(name) if name is not None else None
-            if buffer in buffers:
+            if buffer in buffers and not _comes_to_nothing(node, fake.function):
                 yield RULE.finding(
                     fake.module,
                     node,
@@ -101,6 +101,48 @@ def _tested(node: ast.AST) -> str | None:
     return None
 
 
+def _comes_to_nothing(branch: ast.AST, function: ast.AST) -> bool:
+    """Whether a branch only settles names that nothing else in the fake kernel reads."""
+    within: ast.AST = branch
+    if isinstance(branch, ast.If):
+        statements = [*branch.body, *branch.orelse]
+    else:
+        statements = [
+            n for n in ast.walk(function) if isinstance(n, ast.Assign) and n.value is branch
+        ]
+        if not statements:
+            return False
+        within = statements[0]
+    settled: set[str] = set()
+    for statement in statements:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if not _calls_on(value, name):
+                settled.add(name)
+            case ast.Pass():
+                continue
+            case _:
+                return False
+    inside = {id(n) for n in ast.walk(within)}
+    return not any(
+        isinstance(n, ast.Name)
+        and n.id in settled
+        and isinstance(n.ctx, ast.Load)
+        and id(n) not in inside
+        for n in ast.walk(function)
+    )
+
+
+def _calls_on(value: ast.expr, name: str) -> bool:
+    """Whether a value is what a method of the name's own object gave, and may have changed it."""
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and isinstance(n.func.value, ast.Name)
+        and n.func.value.id == name
+        for n in ast.walk(value)
+    )
+
+
 _OP = """\
 import torch
 from torch import Tensor
@@ -147,12 +189,39 @@ def double_fake(x, scale=None, dst=None):
         return dst
     return torch.empty_like(x)
 """,
+        _OP
+        + """
+@double.register_fake
+def _(x, scale=None, out=None):
+    if out is not None:
+        rows = out.shape
+    else:
+        rows = x.shape
+    return x.new_empty(rows)
+""",
     ),
     misses=(
         _OP
         + """
 @double.register_fake
 def _(x, scale=None, out=None):
+    return torch.empty_like(x)
+""",
+        _OP
+        + """
+@double.register_fake
+def _(x, scale=None, out=None):
+    if out is None:
+        out = torch.empty_like(x)
+    else:
+        pass
+    return torch.empty_like(x)
+""",
+        _OP
+        + """
+@double.register_fake
+def _(x, scale=None, out=None):
+    out = torch.empty_like(x) if out is None else out
     return torch.empty_like(x)
 """,
         _OP

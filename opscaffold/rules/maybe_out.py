@@ -17,12 +17,14 @@ from opscaffold.findings.model import Finding, Severity
 from opscaffold.rules.base import OpFacts, Rule
 from opscaffold.rules.declared import is_refused_out
 from opscaffold.rules.evidence import places_of
-from opscaffold.rules.outputs import is_side_output, obstacle_to_split, outputs_of
+from opscaffold.rules.outputs import (
+    ALIAS_CHECKED,
+    is_side_output,
+    obstacle_to_split,
+    outputs_of,
+)
 from opscaffold.rules.paired import listed, obstacle_to_paired_split, paired_outputs
-from opscaffold.source.model import Op, Role
-
-# Roles whose kernels PyTorch holds to its alias rule at every call.
-_CHECKED = frozenset({Role.CUSTOM_OP, Role.TRITON_OP})
+from opscaffold.source.model import Op
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:
@@ -35,7 +37,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         yield _paired(facts, facts.kernel, pair)
         return
     for name, use in uses.items():
-        if is_side_output(use):
+        if is_side_output(facts.op, use):
             continue
         obstacle = obstacle_to_split(facts.kernel, use, uses, _declared(facts.op))
         message = _message(facts.op, use)
@@ -55,7 +57,7 @@ def _paired(facts: OpFacts, kernel: FunctionNode | ast.Lambda, pair: PairedUse) 
     op = facts.op
     said = listed(pair.names)
     message = f"{said} are allocated when omitted and returned when given, all or none: "
-    if op.definition.role in _CHECKED:
+    if op.definition.role in ALIAS_CHECKED:
         message += "a call that passes them raises after they were written"
     else:
         message += "eager mode works, torch.compile takes them and the results for separate memory"
@@ -81,7 +83,7 @@ def _message(op: Op, use: BufferUse) -> str:
     name = use.argument.name
     hands_back = use.handed in {Handed.BUFFER, Handed.VIEW, Handed.MIXED}
     allocated = "allocated when omitted and " if use.fresh_when_omitted else ""
-    if op.definition.role in _CHECKED and hands_back:
+    if op.definition.role in ALIAS_CHECKED and hands_back:
         return (
             f"`{name}` is {allocated}returned when given: a call that passes it raises after the "
             "buffer was written"
@@ -144,6 +146,17 @@ lib.impl("clip", clip, "CPU")
 """,
     ),
     misses=(
+        """\
+import torch
+import vendor_kernels
+from torch import Tensor
+
+
+@torch.library.custom_op("demo::attend_grad", mutates_args=("dq", "dk"))
+def attend_grad(g: Tensor, dq: Tensor | None, dk: Tensor | None) -> Tensor:
+    delta, *_ = vendor_kernels.attend_grad(g, dq, dk)
+    return delta
+""",
         _OP
         + """
 def double(x: Tensor, out: Tensor | None = None) -> Tensor:

@@ -10,7 +10,10 @@ from opscaffold.effects.aten import is_allocator
 from opscaffold.effects.buffers import BufferUse, Handed
 from opscaffold.effects.trace import Effect
 from opscaffold.rules.base import OpFacts
-from opscaffold.source.model import Op
+from opscaffold.source.model import Op, Role
+
+ALIAS_CHECKED = frozenset({Role.CUSTOM_OP, Role.TRITON_OP})
+"""Roles whose kernels PyTorch holds to its alias rule at every call."""
 
 _OUT_LIKE = re.compile(
     r"^_?(out|output|dst|dest|destination|result|res)s?(_?(tensor|buffer|buf|\d+))?_?$"
@@ -191,8 +194,10 @@ def _is_one_of_several(use: BufferUse) -> bool:
     return bool(mine) and all(ref.exact and not ref.several for ref in mine)
 
 
-def is_side_output(use: BufferUse) -> bool:
+def is_side_output(op: Op, use: BufferUse) -> bool:
     """Whether the buffer is only written beside a result that has nothing to do with it."""
+    if _is_filled_out_of_sight(op, use):
+        return True
     if use.handed not in {Handed.OTHER, Handed.NOTHING} or use.argument.is_list:
         return False
     if _returns_dummy(use):
@@ -203,6 +208,23 @@ def is_side_output(use: BufferUse) -> bool:
     replaced = results - given
     at_results = {e.node for e in use.omitted.events if e.root in replaced}
     return not any(e.node in at_results for e in use.written)
+
+
+def _is_filled_out_of_sight(op: Op, use: BufferUse) -> bool:
+    """Whether code out of sight fills a buffer that PyTorch does not let the op return.
+
+    A ``custom_op`` raises where it returns what it mutates (FACTS section 2). One that works
+    drops what that code hands back in the buffer's place, and returns another of its results.
+    """
+    mutates = op.definition.mutates
+    return (
+        op.definition.role in ALIAS_CHECKED
+        and use.handed is Handed.UNSEEN
+        and not use.argument.is_list
+        and isinstance(mutates, tuple)
+        and use.argument.name in mutates
+        and not _OUT_LIKE.search(use.argument.name)
+    )
 
 
 def _returns_dummy(use: BufferUse) -> bool:

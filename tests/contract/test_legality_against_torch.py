@@ -217,6 +217,26 @@ def test_an_optional_mutated_argument_beside_a_return_kills_inductor() -> None:
         torch.compile(lambda x: op(x) + 1, fullgraph=True)(torch.ones(3))
 
 
+@pytest.mark.slow
+def test_an_optional_mutated_argument_may_be_left_out_where_another_is_mutated() -> None:
+    def kernel(x: torch.Tensor, y: torch.Tensor | None, z: torch.Tensor | None) -> torch.Tensor:
+        for buffer in (y, z):
+            if buffer is not None:
+                buffer.copy_(x)
+        return x + 1
+
+    schema = "ns::f(Tensor x, Tensor(a!)? y, Tensor(b!)? z) -> Tensor"
+    op = _register(schema, kernel, lambda x, y, z: x + 1)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        buffer = torch.zeros_like(x)
+        return op(x, None, buffer) + buffer
+
+    torch._dynamo.reset()
+    x = torch.ones(3)
+    assert torch.equal(torch.compile(call, fullgraph=True)(x), call(x))
+
+
 def _pair(schema: str, style: OutNaming, names: tuple[str, ...] | None) -> Any:
     """A functional op and its out= op, both computing a weighted sum of what they are given."""
     functional = parse_schema(schema)

@@ -515,7 +515,7 @@ LEFT: dict[str, tuple[Program, str]] = {
     ),
     "a mutation beside a list": (
         kernel("x.add_(1)\nreturn [x * 2]", returns="list[Tensor]"),
-        "returns a list or a number",
+        "returns something other than plain tensors",
     ),
     "a parameter called mode": (
         kernel("x.add_(mode)\nreturn x * 2", "x: Tensor, mode: int"),

@@ -125,7 +125,9 @@ def test_an_obstacle_is_named_where_it_stands(
 def test_side_outputs_and_plain_optionals(
     body: str, code: str | None, severity: Severity | None, tmp_path: Path
 ) -> None:
-    reported = found(tmp_path, op(body))
+    declared = '("out",)' if code else "()"
+    registration = f'torch.library.custom_op("demo::run", mutates_args={declared})'
+    reported = found(tmp_path, op(body, registration=registration))
     expected = [] if code is None else [(code, severity)]
     assert [(f.code, f.severity) for f in reported] == expected
     assert all(f.intent is None for f in reported)
@@ -192,3 +194,65 @@ def test_a_buffer_beside_other_results_is_told_from_a_part_of_one(
     (finding,) = found(tmp_path, "from elsewhere import unseen\n\n\n" + source)
     assert finding.intent is None
     assert reason in finding.message
+
+
+SIDE = "if extra is not None:\n    extra.copy_(x)\n"
+
+
+def test_a_side_output_that_is_not_declared_is_no_matter_of_inductor(tmp_path: Path) -> None:
+    (finding,) = found(tmp_path, op(SIDE.replace("extra", "out") + "return x * 2\n"))
+    assert finding.severity is Severity.INFO
+
+
+def test_inductor_does_not_fail_where_the_call_mutates_something_else(tmp_path: Path) -> None:
+    source = op(
+        SIDE + "state.add_(1)\nreturn x * 2\n",
+        "x: Tensor, state: Tensor, extra: Optional[Tensor] = None",
+        'torch.library.custom_op("demo::run", mutates_args=("state", "extra"))',
+    )
+    (finding,) = found(tmp_path, source)
+    assert finding.severity is Severity.INFO
+    assert "callers that omit it get nothing" in finding.message
+
+
+def test_inductor_fails_where_all_that_is_mutated_is_omitted(tmp_path: Path) -> None:
+    source = op(
+        SIDE + "if more is not None:\n    more.copy_(x)\nreturn x * 2\n",
+        "x: Tensor, extra: Optional[Tensor] = None, more: Optional[Tensor] = None",
+        'torch.library.custom_op("demo::run", mutates_args=("extra", "more"))',
+    )
+    findings = found(tmp_path, source)
+    assert [f.severity for f in findings] == [Severity.ERROR] * 2
+    assert "fails where `extra` and `more` are omitted" in findings[0].message
+
+
+UNSEEN = {
+    "results by name": "dq, dk, rows = vendor_kernels.run(x, dq, dk)\nreturn rows\n",
+    "the first of several": "rows, *rest = vendor_kernels.run(x, dq, dk)\nreturn rows\n",
+    "all that comes back": "return vendor_kernels.run(x, dq, dk)\n",
+}
+
+
+@pytest.mark.parametrize("body", UNSEEN.values(), ids=list(UNSEEN))
+def test_a_buffer_that_the_op_may_not_return_is_filled_beside_the_result(
+    tmp_path: Path, body: str
+) -> None:
+    source = "import vendor_kernels\n\n\n" + op(
+        body,
+        "x: Tensor, dq: Optional[Tensor] = None, dk: Optional[Tensor] = None",
+        'torch.library.custom_op("demo::run", mutates_args=("dq", "dk"))',
+    )
+    assert {f.code for f in found(tmp_path, source)} == {"OPS102"}
+
+
+def test_a_buffer_that_unseen_code_may_return_of_a_low_level_op_is_a_maybe_out(
+    tmp_path: Path,
+) -> None:
+    source = (
+        "import vendor_kernels\n\n"
+        'lib = torch.library.Library("demo", "FRAGMENT")\n'
+        'lib.define("run(Tensor x, Tensor(a!)? out=None) -> Tensor")\n\n\n'
+        "def run(x, out=None):\n    return vendor_kernels.run(x, out)\n\n\n"
+        'lib.impl("run", run, "CPU")\n'
+    )
+    assert {f.code for f in found(tmp_path, source)} == {"OPS101"}
