@@ -31,8 +31,13 @@ def declare(
     node: FunctionNode,
     mutates_args: Collection[str] | str,
     release: Release,
+    *,
+    schema_only: bool = False,
 ) -> OpContract:
-    """The contract with what mutates_args and tags say about it. Raises SignatureError."""
+    """The contract with what mutates_args and tags say about it. Raises SignatureError.
+
+    ``schema_only`` leaves out what ``custom_op`` refuses and ``infer_schema`` does not.
+    """
     if isinstance(mutates_args, str) and mutates_args != UNKNOWN_MUTATES:
         raise SignatureError(
             f"mutates_args is the string {mutates_args!r}",
@@ -55,7 +60,7 @@ def declare(
         contract = _inplace(contract, node, mutates_args)
     elif Tag.OUT in contract.tags:
         contract = _out(contract, node)
-    else:
+    elif not schema_only:
         for parameter in contract.parameters:
             if parameter.kw_only and parameter.is_tensor_like:
                 raise SignatureError(

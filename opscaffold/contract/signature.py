@@ -57,6 +57,7 @@ def contract_from_signature(
     evaluate: Evaluator | None = None,
     postponed: bool = False,
     release: Version | Release = MEASURED,
+    schema_only: bool = False,
 ) -> OpContract:
     """The contract of ``custom_op(qualname, fn, mutates_args=..., tags=...)``.
 
@@ -66,6 +67,8 @@ def contract_from_signature(
     (``torch.Tensor``) and may return None; without one, names mean what they conventionally do.
     ``evaluate`` gives the value of a default that is no literal. ``postponed`` says that the
     module has ``from __future__ import annotations``; a text that has it says so itself.
+    ``schema_only`` is for ops that a ``Library`` defines by what ``infer_schema`` makes of the
+    function: it takes keyword-only Tensors, which ``custom_op`` refuses.
 
     Raises SignatureError for the first thing that PyTorch would refuse, in the order of the
     signature, and where an annotation or default cannot be told from the source (its ``stage``
@@ -94,7 +97,7 @@ def contract_from_signature(
             stage=Stage.UNKNOWN,
         ) from None
     contract = OpContract(namespace, name, parameters, returns, overload, frozenset(tags))
-    return declare(contract, node, mutates_args, row)
+    return declare(contract, node, mutates_args, row, schema_only=schema_only)
 
 
 def parse_function(text: str) -> tuple[FunctionNode, bool]:

@@ -175,6 +175,7 @@ def _read_contract(
         resolver=origins(project, module),
         evaluate=constants(project, module),
         postponed=postponed(module),
+        schema_only=definition.role is Role.DEFINE,
     )
     inferred = read(mutates_args=() if mutates is None else mutates, tags=tags)
     if inferred is None and loose:

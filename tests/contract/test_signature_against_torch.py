@@ -327,3 +327,14 @@ def test_mutation_and_tags_are_judged_as_by_pytorch(
     signature: str, mutates: Collection[str] | str, tags: Collection[Tag], stage: Stage | None
 ) -> None:
     assert_same(f"def f{signature}: ...", stage, mutates, tags)
+
+
+@pytest.mark.parametrize("parameter", ["bias: Tensor", "bias: Optional[Tensor] = None"])
+def test_infer_schema_takes_keyword_only_tensors(parameter: str) -> None:
+    source = f"def f(x: Tensor, out: Tensor, *, {parameter}) -> None: ..."
+    assert_same(source, Stage.REGISTRATION, ("out",))
+    _, schema = by_torch(source, ("out",), ())
+    contract = contract_from_signature(
+        source, qualname="ns::f", mutates_args=("out",), schema_only=True
+    )
+    assert contract.parameters == parse_schema(schema).parameters

@@ -158,3 +158,26 @@ def train(loss: Tensor) -> None:
     loss.backward()
 """
     assert places(tmp_path, "OPS506", {"ops.py": STORE + inner}) == []
+
+
+def test_a_library_op_with_a_keyword_only_tensor_is_read_by_its_signature(tmp_path: Path) -> None:
+    source = """import torch
+from torch import Tensor
+
+LIB = torch.library.Library("demo", "FRAGMENT")
+
+
+def attend(q: Tensor, out: Tensor, *, bias: Tensor | None = None) -> None:
+    out.copy_(q if bias is None else q + bias)
+
+
+def attend_fake(q, out, *, bias):
+    return None
+
+
+LIB.define("attend" + torch.library.infer_schema(attend, mutates_args=("out",)))
+LIB.impl("attend", attend, "CPU")
+LIB._register_fake("attend", attend_fake)
+"""
+    (finding,) = findings(tmp_path, "OPS111", {"ops.py": source})
+    assert "`bias` has a default in the op" in finding.message
