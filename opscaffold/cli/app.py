@@ -7,6 +7,7 @@ surroundings, 3 a fault of opscaffold itself, 130 interrupted, 141 the reader of
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import sys
 import traceback
@@ -117,8 +118,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _asked_for(arguments: Sequence[str]) -> typer.Typer:
+    """Return the command line, without the other commands where one is named.
+
+    Typer makes every command that it is given, which takes longer than to check a file.
+    """
+    named = arguments[0] if arguments else ""
+    chosen = [
+        info
+        for info in app.registered_commands
+        if info.callback is not None and named == (info.name or info.callback.__name__)
+    ]
+    if not chosen:
+        return app
+    only = copy.copy(app)
+    only.registered_commands, only.registered_groups = chosen, []
+    return only
+
+
 def _run(arguments: Sequence[str] | None) -> int:
-    command = get_command(app)
+    command = get_command(_asked_for(sys.argv[1:] if arguments is None else arguments))
     try:
         result: Any = command.main(
             args=None if arguments is None else list(arguments),

@@ -161,28 +161,31 @@ class Report(Findings):
 
     def render(self, output_format: Format, output: Path | None) -> str:
         """Return the report; for text on a terminal write it, and return nothing."""
-        from opscaffold import __version__
-        from opscaffold.report.concise import render_concise, render_github
-        from opscaffold.report.json import render_json
-        from opscaffold.report.sarif import render_sarif
-        from opscaffold.rules.baseline import fingerprints
-
         root = self.project.root
         shown = [self._in_cells(finding) for finding in self.findings]
         match output_format:
             case Format.TEXT:
                 return self.text(shown, output, [[(self.summary(), "bold")]])
             case Format.CONCISE:
+                from opscaffold.report.concise import render_concise
+
                 return render_concise(shown, root)
             case Format.GITHUB:
+                from opscaffold.report.concise import render_github
+
                 return render_github(shown, root)
             case Format.JSON:
                 from opscaffold.cli.listing import op_records
+                from opscaffold.report.json import render_json
 
                 return render_json(
                     shown, root, ops=op_records(self.project), repairs=self._repairs(shown)
                 )
             case Format.SARIF:
+                from opscaffold import __version__
+                from opscaffold.report.sarif import render_sarif
+                from opscaffold.rules.baseline import fingerprints
+
                 marks = fingerprints(self.findings, root, self.line_of)
                 return render_sarif(
                     shown,
@@ -259,11 +262,11 @@ def _rule_texts() -> list[RuleText]:
 
 def write_report(text: str, output: Path | None) -> None:
     """Write a report to a file, or to stdout in UTF-8. Raises WriteError."""
-    from opscaffold.fs.atomic import write_atomically
-
     # In JSON, the escape of a byte that is no text is the one that JSON has for it.
     data = text.encode("utf-8", "backslashreplace")
     if output is not None:
+        from opscaffold.fs.atomic import write_atomically
+
         write_atomically(output, data)
     elif isinstance(sys.stdout, io.TextIOWrapper):
         # For programs, UTF-8 whatever the terminal's encoding is.

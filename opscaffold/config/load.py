@@ -7,18 +7,14 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-
-from opscaffold.config import lines
 from opscaffold.config.model import OUT_NAMINGS, REGISTERS, Config, Registrar
 from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
 from opscaffold.errors import UserError
+
+if TYPE_CHECKING:
+    from opscaffold.config import lines
 
 OWN_FILE = "opscaffold.toml"
 PYPROJECT = "pyproject.toml"
@@ -80,6 +76,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], str]:
+    # Many projects have no configuration, and need nothing that reads TOML.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -108,7 +110,9 @@ class _Reader:
     def __init__(self, path: Path, text: str, base: lines.Path) -> None:
         self._path = path
         self._base = base
-        self._lines = lines.key_lines(text)
+        from opscaffold.config.lines import key_lines
+
+        self._lines = key_lines(text)
 
     def config(self, table: Any) -> Config:
         """Read the whole table."""
@@ -281,7 +285,9 @@ class _Reader:
         return ConfigError(f"{self._where(path)}: {message}")
 
     def _where(self, path: lines.Path) -> str:
-        return f"{_shown(self._path)}:{lines.line_of(self._lines, (*self._base, *path))}"
+        from opscaffold.config.lines import line_of
+
+        return f"{_shown(self._path)}:{line_of(self._lines, (*self._base, *path))}"
 
 
 def _kind(value: Any) -> str:

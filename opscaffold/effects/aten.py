@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 # Allocators whose contents are undefined: nothing can mean to read them before writing.
 EMPTY_ALLOCATORS = frozenset(
@@ -141,7 +141,7 @@ _DYNAMIC = frozenset({"tolist", "unique", "nonzero", "numpy", "item"})
 
 @cache
 def _facts() -> dict[str, frozenset[str]]:
-    text = (files("opscaffold.effects") / "aten.json").read_text("utf-8")
+    text = Path(__file__).with_name("aten.json").read_text("utf-8")
     return {key: frozenset(names.split()) for key, names in json.loads(text).items()}
 
 

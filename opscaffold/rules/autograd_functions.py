@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 
 from opscaffold.rules.fakes import dispatch_key
+from opscaffold.rules.uses import Topic
 from opscaffold.source.model import Module, Op, Registration, Role
 from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
 
 _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 # What a file says that defines one.
-TOPIC = r"autograd(?:\.function)?(?:\.Function\b| import)"
+TOPIC = Topic((b"autograd",), rb"autograd(?:\.function)?(?:\.Function\b| import)")
 
 
 def is_autograd_function(project: Project, module: Module, node: ast.AST | None) -> bool:

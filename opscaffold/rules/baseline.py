@@ -6,7 +6,6 @@ stays the same when lines above it come and go. Editing the line itself makes it
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -42,6 +41,8 @@ def entry_of(finding: Finding, root: Path, line_of: LineOf) -> Entry:
 
 def fingerprints(findings: Iterable[Finding], root: Path, line_of: LineOf) -> dict[Finding, str]:
     """Return a short name for each finding that stays when lines above it change."""
+    import hashlib
+
     seen: Counter[Entry] = Counter()
     found: dict[Finding, str] = {}
     for finding in sorted(findings, key=lambda f: f.position):

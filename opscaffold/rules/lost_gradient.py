@@ -27,15 +27,18 @@ from opscaffold.rules.declared import mutated_by
 from opscaffold.rules.functions import AnyFunction, enclosing_function, own_nodes, positional_names
 from opscaffold.rules.gradients import requires_grad
 from opscaffold.rules.kernels import all_in_sight, is_checked, kernels_of
-from opscaffold.rules.uses import uses_of
+from opscaffold.rules.uses import Topic, uses_of
 from opscaffold.source.model import Module
 
 _GUARDS = re.compile(
     r"\brequires_grad\b|is_grad_enabled|no_grad|inference_mode|set_grad_enabled|\bdetach\b"
     r"|is_inference|\bdata\b"
 )
-_TRAINS = re.compile(
-    r"requires_grad|\.backward\(|register_autograd|autograd\.Function|nn\.Parameter|GradScaler"
+_TRAINS = Topic(
+    (
+        *(b"requires_grad", b".backward(", b"register_autograd", b"autograd.Function"),
+        *(b"nn.Parameter", b"GradScaler"),
+    )
 )
 # Names of tensors that hold places, flags or lengths, and never need a gradient.
 _NOT_FLOAT = re.compile(
@@ -59,7 +62,7 @@ def check(facts: OpFacts) -> Iterator[Finding]:
         return
     uses = uses_of(facts.project)
     covered = _covered(facts)
-    for module in uses.modules(facts.project, facts.op, _TRAINS.pattern):
+    for module in uses.modules(facts.project, facts.op, _TRAINS):
         for call in uses.calls(facts.project, facts.op, module):
             if module.path in facts.project.selected and not _is_settled(facts, module, call):
                 given = [(n, v) for n, v in _given(call, contract) if n in floating]

@@ -19,7 +19,7 @@ from opscaffold.rules.contracts import contract_of
 from opscaffold.rules.fakes import dispatch_key, has_fake, is_fake
 from opscaffold.rules.flags import flagged
 from opscaffold.rules.outputs import outputs_of
-from opscaffold.rules.uses import uses_of
+from opscaffold.rules.uses import Topic, uses_of
 from opscaffold.source.holes import known_parts, may_be
 from opscaffold.source.model import Form, Module, Op, Registration, Role
 from opscaffold.source.project import Project
@@ -34,7 +34,17 @@ _TRACING = frozenset(
     | {"torch._subclasses.FakeTensorMode", "torch.onnx.export"}
 )
 _TRACING_WORDS = frozenset(name.rpartition(".")[2] for name in _TRACING)
-_FAKE_LIKE = r"(?i)meta|fake|abstract|decomp|lowering"
+_ABOUT_TRACING = Topic(
+    tuple(
+        sorted(
+            word.encode()
+            for word in _TRACING_WORDS
+            if not any(other in word for other in _TRACING_WORDS - {word})
+        )
+    )
+)
+_FAKE_LIKE = ("meta", "fake", "abstract", "decomp", "lowering")
+_ABOUT_FAKES = Topic(tuple(word.encode() for word in _FAKE_LIKE), any_case=True)
 _FAKE_CALL = re.compile(r"register_fake|impl_abstract")
 
 
@@ -115,7 +125,7 @@ def _may_be_elsewhere(project: Project, op: Op) -> bool:
     uses = uses_of(project)
     return any(
         _hands_on(module, node)
-        for module in uses.modules(project, op, _FAKE_LIKE)
+        for module in uses.modules(project, op, _ABOUT_FAKES)
         for node in uses.nodes(project, op, module)
     )
 
@@ -139,14 +149,15 @@ def _hands_on(module: Module, node: ast.expr) -> bool:
         parent = module.parents.get(parent)
     if not isinstance(parent, ast.Call) or parent.func is node:
         return False
-    return bool(re.search(_FAKE_LIKE, ast.unparse(parent.func)))
+    called = ast.unparse(parent.func).lower()
+    return any(word in called for word in _FAKE_LIKE)
 
 
 def _tracing(project: Project, op: Op) -> Position | None:
     """A place that shows that someone means to trace the op, or its neighbours."""
     home = op.definition.module
     uses = uses_of(project)
-    callers = uses.modules(project, op, "|".join(sorted(_TRACING_WORDS)))
+    callers = uses.modules(project, op, _ABOUT_TRACING)
     for module in (home, *(m for m in callers if any(uses.nodes(project, op, m)))):
         node = _traces(project, module)
         if node is not None:

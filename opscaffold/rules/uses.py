@@ -12,11 +12,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+from opscaffold.records import dataclass
 from opscaffold.source.hits import OpIndex
 from opscaffold.source.model import Module, Op
 from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
 from opscaffold.source.words import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What a file is about: it holds one of the words, ASCII and as they are written.
+
+    With ``any_case`` the words are in lower case, and those of the file in any. With a
+    ``pattern``, that matches too.
+    """
+
+    words: tuple[bytes, ...]
+    pattern: bytes = b""
+    any_case: bool = False
+
+    def is_of(self, data: bytes) -> bool:
+        """Say whether a file with these bytes is about this."""
+        folded = data.lower() if self.any_case else data
+        # To look for each word is several times as fast as to look for a pattern of them all.
+        if not any(word in folded for word in self.words):
+            return False
+        return not self.pattern or re.search(self.pattern, data) is not None
 
 
 class Uses:
@@ -28,21 +50,17 @@ class Uses:
         self._index = OpIndex(
             project.all_ops, {node: op for node, op in results.items() if node is not None}
         )
-        self._named: list[tuple[Path, frozenset[str]]] | None = None
-        self._about: dict[str, dict[Path, bool]] = {}
+        self._names = Words(set().union(*self._words.values()))
+        self._about: dict[Topic, list[tuple[Path, frozenset[str]]]] = {}
+        self._named: dict[Path, frozenset[str]] = {}
         self._found: dict[Module, list[tuple[ast.expr, Op]]] = {}
 
-    def modules(self, project: Project, op: Op, topic: str) -> Iterator[Module]:
-        """The modules that mention an op, and something that the pattern ``topic`` matches."""
-        if self._named is None:
-            self._named = list(self._mentioning(project))
-        about, known = re.compile(topic.encode()), self._about.setdefault(topic, {})
-        for path, words in self._named:
-            if words.isdisjoint(self._words[op]):
-                continue
-            if path not in known:
-                known[path] = about.search(project.read(path) or b"") is not None
-            if known[path]:
+    def modules(self, project: Project, op: Op, topic: Topic) -> Iterator[Module]:
+        """The modules that mention an op and are about a topic."""
+        if topic not in self._about:
+            self._about[topic] = list(self._mentioning(project, topic))
+        for path, words in self._about[topic]:
+            if not words.isdisjoint(self._words[op]):
                 module = project.module_for(path)
                 if module is not None:
                     yield module
@@ -60,13 +78,16 @@ class Uses:
             if isinstance(parent, ast.Call) and parent.func is node:
                 yield parent
 
-    def _mentioning(self, project: Project) -> Iterator[tuple[Path, frozenset[str]]]:
-        """The files that mention any op by a name of its own, and by which."""
-        named = Words(set().union(*self._words.values()))
+    def _mentioning(self, project: Project, topic: Topic) -> Iterator[tuple[Path, frozenset[str]]]:
+        """The files about a topic that mention any op by a name of its own, and by which."""
         for path in project.files:
-            words = named.found_in(project.read(path) or b"")
-            if words:
-                yield path, words
+            data = project.read(path) or b""
+            if not topic.is_of(data):
+                continue
+            if path not in self._named:
+                self._named[path] = self._names.found_in(data)
+            if self._named[path]:
+                yield path, self._named[path]
 
     def _in_module(self, project: Project, module: Module) -> Iterator[tuple[ast.expr, Op]]:
         words = set().union(*self._words.values())

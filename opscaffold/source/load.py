@@ -21,16 +21,16 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 # what the line at the error looks like. Some take the square of what they read, hence a limit.
 _LONGEST_LINE = 1_000
 _NEWER_LINES = (
-    ((3, 12), re.compile(r"^\s*type\s+\w+\s*(\[.*\])?\s*=")),
-    ((3, 12), re.compile(r"^\s*(async\s+)?def\s+\w+\s*\[")),
-    ((3, 12), re.compile(r"^\s*class\s+\w+\s*\[")),
-    ((3, 11), re.compile(r"^\s*except\s*\*")),
-    ((3, 11), re.compile(r"\w\s*\[[^\]]*(?<![\w)\]])\*\w")),
+    ((3, 12), r"^\s*type\s+\w+\s*(\[.*\])?\s*="),
+    ((3, 12), r"^\s*(async\s+)?def\s+\w+\s*\["),
+    ((3, 12), r"^\s*class\s+\w+\s*\["),
+    ((3, 11), r"^\s*except\s*\*"),
+    ((3, 11), r"\w\s*\[[^\]]*(?<![\w)\]])\*\w"),
     # An f-string that reuses its own quote inside a replacement field.
-    ((3, 12), re.compile(r"(?<![\w'\"])(?:[fF][rR]?|[rR][fF])(['\"])[^'\"]*\{[^}'\"]*\1")),
-    ((3, 14), re.compile(r"^\s*except\s+[\w.]+\s*,\s*[\w.]+(\s*,\s*[\w.]+)*\s*:")),
-    ((3, 14), re.compile(r"(?<![\w\"'])([tT][rR]?|[rR][tT])[\"']")),
-    ((3, 15), re.compile(r"^\s*lazy\s+(import|from)\b")),
+    ((3, 12), r"(?<![\w'\"])(?:[fF][rR]?|[rR][fF])(['\"])[^'\"]*\{[^}'\"]*\1"),
+    ((3, 14), r"^\s*except\s+[\w.]+\s*,\s*[\w.]+(\s*,\s*[\w.]+)*\s*:"),
+    ((3, 14), r"(?<![\w\"'])([tT][rR]?|[rR][tT])[\"']"),
+    ((3, 15), r"^\s*lazy\s+(import|from)\b"),
 )
 
 
@@ -66,7 +66,7 @@ def _explain(error: SyntaxError, text: str) -> str:
     at = (error.lineno or 1) - 1
     line = lines[at][:_LONGEST_LINE] if 0 <= at < len(lines) else ""
     for release, pattern in _NEWER_LINES:
-        if sys.version_info < release and pattern.search(line):
+        if sys.version_info < release and re.search(pattern, line):
             return f"needs a newer Python to read ({release[0]}.{release[1]} or later)"
     if sys.version_info < (3, 12) and error.msg.startswith("f-string"):
         return f"needs a newer Python to read (3.12 or later), or is no Python: {error.msg}"

@@ -74,9 +74,12 @@ def may_register(data: bytes) -> bool:
     for word in _SURE:
         if word in data:
             return True
-    if _IMPORTED in data or _CLASS.in_(data) or (b"register_" in data and _API.in_(data)):
+    if b"register_" in data and _API.in_(data):
         return True
-    if b"library" in data and _LIBRARY.search(data):
+    # One look for what the three have in common.
+    if b"ibrary" in data and (
+        _IMPORTED in data or _CLASS.in_(data) or _LIBRARY.search(data) is not None
+    ):
         return True
     return any(
         _behind_dot(data, match.start()) for method in _METHODS for match in method.finditer(data)
