@@ -22,7 +22,7 @@ ifneq ($(shell cat $(VENV)/where 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)/ready
 endif
 
-.PHONY: help venv demo test lint format covering matrix test-pythons build smoke ci clean bench
+.PHONY: help venv demo test lint format covering matrix test-pythons build smoke ci clean bench bench-ops
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
@@ -63,6 +63,9 @@ test-pythons: ## Run the tests that need no torch on every other Python found
 
 bench: $(VENV)/ready ## Measure speed and memory beside those of other tools (some minutes)
 	@$(VENV)/bin/python benchmarks/run.py $(BENCH)
+
+bench-ops: $(VENV)/ready ## Measure calls of generated ops, and count copies in what Inductor makes
+	@$(VENV)/bin/python benchmarks/call_overhead.py $(BENCH)
 
 build: $(VENV)/ready ## Build sdist and wheel into dist/
 	@rm -rf dist

@@ -124,6 +124,18 @@ def test_check_lists_them_with_their_kinds(tmp_path: Path) -> None:
     }
 
 
+def test_the_flag_is_kept_in_the_saved_answers(tmp_path: Path) -> None:
+    command = ("-m", "opscaffold", "new", "low-ops", "--defaults", "--save-answers", "a.toml")
+    require(run(tmp_path, *command, "--registration", "library", PYTHONPATH=str(ROOT)))
+    assert 'registration = "library"\n' in (tmp_path / "a.toml").read_text()
+    made = (tmp_path / "low-ops" / "src" / "low_ops" / "ops" / "my_op.py").read_text()
+    assert "_library.define(" in made
+    again = ("-m", "opscaffold", "new", "--answers", "a.toml", "--output-dir", "again")
+    require(run(tmp_path, *again, PYTHONPATH=str(ROOT)))
+    text = (tmp_path / "again" / "low-ops" / "src" / "low_ops" / "ops" / "my_op.py").read_text()
+    assert text == made
+
+
 # What is broken in an op, and the tests that must see it in place of custom_op.
 BREACHES = {
     "an input returned": (
