@@ -319,6 +319,16 @@ GENERATOR_NOT_COMPILED = _limit(
     "(torch 2.13).",
     "Take a seed as an int, and make the generator in the kernel.",
 )
+CALLS_MIXED_UP = _limit(
+    "OPS788",
+    "calls-mixed-up",
+    "Compiled, two calls of one out= op in one program can leave the same numbers in both buffers.",
+    "Inductor gives two buffers of one size that are made in the program, or whose results are "
+    "returned, one place in memory, for any op tagged torch.Tag.out (torch 2.13, FACTS section "
+    "9). An untagged op that mutates its buffers is not affected.",
+    "Call the op once in a compiled program, with buffers from outside of it; or register it "
+    "without the tag.",
+)
 
 NO_SAMPLES = _undecided(
     "OPS790",

@@ -121,3 +121,40 @@ def test_a_float_among_returns_is_a_limit_of_inductor(namespace: str) -> None:
         return torch.empty_like(x), 2.0
 
     assert codes(CHECK, op_of(f), Sample((torch.ones(3),), {}, "plain")) == {"OPS786"}
+
+
+def test_two_calls_of_a_sound_out_op_that_are_mixed_up_are_a_limit(namespace: str) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args={"out"}, tags=torch.Tag.out)
+    def f(x: Tensor, by: float, *, out: Tensor) -> Tensor:
+        return out.copy_(x + by)
+
+    samples = [Sample((SQUARE, by), {"out": torch.zeros(4, 4)}, f"by {by}") for by in (1.5, 2.5)]
+    assert codes(CHECK, op_of(f), *samples) <= {"OPS788"}
+
+
+@pytest.mark.parametrize("tagged", [True, False])
+def test_buffers_made_in_a_program_are_mixed_up_where_the_op_is_tagged(
+    namespace: str, tagged: bool
+) -> None:
+    if tagged:
+
+        @torch.library.custom_op(f"{namespace}::f", mutates_args={"out"}, tags=torch.Tag.out)
+        def tagged_op(x: Tensor, by: float, *, out: Tensor) -> Tensor:
+            return out.copy_(x + by)
+
+    else:
+
+        @torch.library.custom_op(f"{namespace}::f", mutates_args={"out"})
+        def untagged_op(x: Tensor, by: float, out: Tensor) -> None:
+            out.copy_(x + by)
+
+    overload = getattr(torch.ops, namespace).f.default
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        one, other = torch.empty_like(x), torch.empty_like(x)
+        overload(x, 1.0, out=one)
+        overload(x, 2.0, out=other)
+        return one, other
+
+    one, other = torch.compile(program, fullgraph=True)(torch.zeros(4))
+    assert (one[0].item(), other[0].item()) == ((2.0, 2.0) if tagged else (1.0, 2.0))

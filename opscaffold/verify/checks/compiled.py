@@ -12,6 +12,7 @@ import torch
 
 from opscaffold.contract.model import Kind
 from opscaffold.findings.promises import (
+    CALLS_MIXED_UP,
     COMPILE_FAILS,
     COMPILED_DIFFERS,
     GENERATOR_NOT_COMPILED,
@@ -85,6 +86,8 @@ def observation(departure: Departure, backend: str) -> Observation:
     sample = departure.run.sample
     if _PROXY in str(departure.error) and any(map(_is_generator, _given(sample))):
         return Observation(GENERATOR_NOT_COMPILED, GENERATOR_NOT_COMPILED.summary, sample)
+    if departure.together:
+        return Observation(CALLS_MIXED_UP, CALLS_MIXED_UP.summary, sample)
     message = f"{departure.run.program.name}, compiled with {backend}, {departure.told}"
     if _LEFT_OUT in str(departure.error):
         message += _LEFT_OUT_MEANS
