@@ -301,18 +301,15 @@ def compiled_table(torch: Any, rounds: int) -> None:
             given = (getattr(forms, name), x, w, buffer)
             try:
                 _, (code, *_) = run_and_get_code(made, *given)
-                expected = program(forms.split, x, w, buffer.clone())
-                forms.copied = forms.allocated = 0
-                torch.testing.assert_close(made(*given), expected)
-                copied = copies(code) + forms.copied
-                counts[name] = f"{copied} copies, {buffers(code) + forms.allocated} buffers"
-            except AssertionError:
-                counts[name] = "does not compile"
-                continue
-            except RuntimeError as error:
+            except (AssertionError, RuntimeError) as error:
                 refused = "modified by an inplace operation" in str(error)
                 counts[name] = "no backward" if refused else "does not compile"
                 continue
+            expected = program(forms.split, x, w, buffer.clone())
+            forms.copied = forms.allocated = 0
+            torch.testing.assert_close(made(*given), expected, rtol=1e-3, atol=1e-3)
+            copied = copies(code) + forms.copied
+            counts[name] = f"{copied} copies, {buffers(code) + forms.allocated} buffers"
             ready[name] = _bound(made, given, {})
         took = fastest(ready, rounds, 20)
         for name in names:
