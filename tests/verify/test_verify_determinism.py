@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from verifying import observed, op_of
+from verifying import codes, observed, op_of
 
 from opscaffold.findings.promises import NOT_DETERMINISTIC
 from opscaffold.verify.checks.determinism import CHECK
@@ -100,3 +100,16 @@ def test_settings_are_left_as_they_were(namespace: str, library: Any) -> None:
     observed(CHECK, made(namespace, library, False, torch.rand_like), SAMPLE)
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.utils.deterministic.fill_uninitialized_memory == fills
+
+
+@pytest.mark.parametrize("seeds", [True, False])
+def test_an_op_that_seeds_the_global_generator_is_seen(namespace: str, seeds: bool) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args=())
+    def f(x: Tensor) -> Tensor:
+        if seeds:
+            torch.manual_seed(0)
+            return torch.rand(x.shape)
+        return torch.rand(x.shape, generator=torch.Generator().manual_seed(0))
+
+    sample = Sample((torch.ones(3),), {}, "plain")
+    assert codes(CHECK, op_of(f), sample) == ({"OPS713"} if seeds else set())

@@ -109,7 +109,7 @@ def test_a_backward_that_reads_memory_in_order_is_seen(namespace: str, contiguou
 
     f.register_autograd(backward)
     found = codes(CHECK, op_of(f), Sample((ROWS,), {}, "plain"))
-    assert found == (set() if contiguous else {BACKWARD_FAILS.code})
+    assert found == (set() if contiguous else {BACKWARD_FAILS.code, WRONG_GRADIENT.code})
 
 
 @pytest.mark.parametrize("second", ["lost", "kept", "refused"])
@@ -252,3 +252,22 @@ def test_an_op_of_one_dtype_is_compared_in_it(
     )
     x = torch.tensor([0.5, 1.5, -2.0], dtype=dtype)
     assert codes(CHECK, op_of(f), Sample((x,), {}, "plain")) == expected
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_a_backward_that_reads_the_gradient_as_contiguous_is_seen(
+    namespace: str, raw: bool
+) -> None:
+    @torch.library.custom_op(f"{namespace}::f", mutates_args=())
+    def f(x: Tensor) -> Tensor:
+        return x * 2
+
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        if raw and grad.untyped_storage().nbytes() >= grad.numel() * grad.element_size():
+            grad = grad.as_strided(grad.shape, torch.empty(grad.shape).stride())
+        return grad * 2
+
+    f.register_fake(lambda x: torch.empty_like(x))
+    f.register_autograd(backward)
+    sample = Sample((torch.ones(2, 3),), {}, "plain")
+    assert codes(CHECK, op_of(f), sample) == ({"OPS714"} if raw else set())

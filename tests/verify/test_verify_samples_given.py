@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from verifying import op_of
 
 from opscaffold.findings.promises import CHECK_FAILED, SAMPLE_FAILS
 from opscaffold.verify.checks.base import Bench
@@ -25,6 +26,7 @@ from opscaffold.verify.sample import Sample
 from opscaffold.verify.samples import gather, written
 from opscaffold.verify.samples.binding import BindError, by_name, understood
 from opscaffold.verify.samples.gather import Gatherer
+from opscaffold.verify.samples.recorded import Recording, returned
 from opscaffold.verify.samples.vary import layout_key
 
 Project = Callable[..., Loaded]
@@ -294,3 +296,21 @@ def test_an_op_without_a_kernel_for_any_device_here_is_said_to_be(library: Any) 
     told = gather._no_kernel(raised.value)
     assert told.startswith("the op has no kernel for CPU, and it has one for HPU: ")
     assert gather._no_kernel(NotImplementedError("write me")) == ""
+
+
+def test_calls_that_do_not_say_of_which_op_they_are_are_told(namespace: str) -> None:
+    ops = []
+    for name in ("f", "g"):
+        made = torch.library.custom_op(f"{namespace}::{name}", _doubled, mutates_args=())
+        ops.append(op_of(made))
+    recording = Recording(origin="s.py:calls", values=[((torch.ones(3),), {})])
+    samples, fault = returned(recording, ops[0], ops)
+    assert samples == []
+    assert fault.endswith("return a dict of qualified names, or call the function f_samples")
+    assert len(returned(recording, ops[0], ops[:1])[0]) == 1
+    other = Recording(origin="s.py:g_samples", values=recording.values)
+    assert returned(other, ops[0], ops) == ([], "")
+
+
+def _doubled(x: Tensor) -> Tensor:
+    return x * 2

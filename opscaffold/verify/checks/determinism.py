@@ -31,6 +31,8 @@ def run(op: Op, samples: Sequence[Sample], bench: Bench) -> Iterator[Observation
                 message = f"two equal calls, seeded alike, differ in {told}"
             elif told := differs(op, sample, SEED + 1):
                 message = f"the op draws random numbers for {told}, and no tag says so"
+            elif _seeds(op, sample):
+                message = "the op seeds the global generator, so that all that draws later repeats"
             else:
                 continue
             yield Observation(NOT_DETERMINISTIC, message, sample, "results")
@@ -47,6 +49,15 @@ def differs(op: Op, sample: Sample, seed: int) -> str:
         if not told:
             return ""
     return told
+
+
+def _seeds(op: Op, sample: Sample) -> bool:
+    """Whether the state of the global generator hangs on the call, and not on what it was."""
+    states = []
+    for seed in (SEED, SEED + 1):
+        _seeded(op, sample, seed)
+        states.append(torch.get_rng_state())
+    return torch.equal(*states)
 
 
 def _seeded(op: Op, sample: Sample, seed: int) -> Call:

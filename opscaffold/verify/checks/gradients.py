@@ -97,12 +97,15 @@ def _backward(call: Slots, sample: Sample) -> Iterator[Observation]:
             how = f"where only {name} requires grad"
             if not (isinstance(alone, Exception) and refused(alone)):
                 yield from _held(alone, [plain[number]], sample, how, [name])
-        for layout in ("expanded", "transposed"):
-            other = _attempt(call, range(len(call.inputs)), layout)
-            how = f"with an incoming gradient that is {layout}"
-            if layout == "expanded":
-                how += " (that of .sum() is)"
-            yield from _held(other, plain, sample, how, call.names)
+        every = range(len(call.inputs))
+        expanded = _attempt(call, every, "expanded")
+        how = "with an incoming gradient that is expanded (that of .sum() is)"
+        yield from _held(expanded, plain, sample, how, call.names)
+        varied = _attempt(call, every, "varied")
+        if not isinstance(varied, Exception):
+            how = "with an incoming gradient that is transposed"
+            transposed = _attempt(call, every, "transposed")
+            yield from _held(transposed, varied, sample, how, call.names)
 
 
 def _held(
@@ -165,13 +168,17 @@ def _attempt(call: Slots, asked: Sequence[int], layout: str) -> list[Tensor | No
 
 
 def _incoming(value: Tensor, layout: str) -> Tensor:
-    """A gradient of ones, so that its layout is all that tells one from another."""
+    """A gradient in a layout: of ones, or where elements are told apart, of several numbers."""
     ones = torch.ones(value.shape, dtype=value.dtype, device=value.device)
     if layout == "expanded":
         return ones.new_ones(()).expand(value.shape)
+    if layout == "dense":
+        return ones
+    numbers = torch.arange(value.numel(), device=value.device) % 5 - 2
+    varied = numbers.reshape(value.shape).to(value.dtype)
     if layout == "transposed" and value.dim() > 1:
-        return ones.transpose(0, -1).contiguous().transpose(0, -1)
-    return ones
+        return varied.transpose(0, -1).contiguous().transpose(0, -1)
+    return varied
 
 
 def _numerically(op: Op, samples: Sequence[Sample], only: frozenset[str]) -> Iterator[Observation]:

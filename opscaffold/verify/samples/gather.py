@@ -134,6 +134,8 @@ class Gatherer:
         self._bench = bench
         self._modules = loaded.modules
         self._ops = loaded.ops
+        wanted = request.get("ops", ())
+        self._asked = [op for op in loaded.ops if not wanted or op.qualname in wanted]
         self._functions = [(text, named(text)) for text in request.get("samples", ())]
         self._tables = tables(loaded.modules)
         self._entries: list[Table] | None = None
@@ -207,7 +209,7 @@ class Gatherer:
             calls = recording.calls.get(found.op.qualname, [])
             fault = recording.fault
             if not recording.calls and not fault:
-                calls, fault = returned(recording, found.op, self._ops)
+                calls, fault = returned(recording, found.op, self._asked)
             taken = found.take(calls, given=False)
             if taken:
                 found.told.append(f"{taken} from {text}")

@@ -133,7 +133,13 @@ def returned(recording: Recording, op: Op, ops: Sequence[Op]) -> tuple[list[Samp
         values = values.get(op.qualname)
     elif len(ops) > 1:
         short = recording.origin.rpartition(":")[2]
-        if short not in (f"{op.contract.name}_samples", f"samples_of_{op.contract.name}"):
+        if not any(short in _names_for(each) for each in ops):
+            wanted = _names_for(op)[0]
+            return [], (
+                f"{recording.origin}: what it returns does not say of which op it is; return a "
+                f"dict of qualified names, or call the function {wanted}"
+            )
+        if short not in _names_for(op):
             return [], ""
     if values is None:
         return [], ""
@@ -147,6 +153,10 @@ def returned(recording: Recording, op: Op, ops: Sequence[Op]) -> tuple[list[Samp
     except BindError as error:
         return samples, f"{recording.origin}: what it returns does not fit {op.qualname}: {error}"
     return samples, ""
+
+
+def _names_for(op: Op) -> tuple[str, str]:
+    return f"{op.contract.name}_samples", f"samples_of_{op.contract.name}"
 
 
 def named(text: str) -> Callable[..., Any]:

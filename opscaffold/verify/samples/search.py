@@ -31,7 +31,10 @@ from opscaffold.verify.samples.watch import Watch
 
 _PRODUCT = 60
 """Combinations of relations that are tried on one leading shape."""
-_DTYPES = (torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.int32, torch.bool)
+_DTYPES = (
+    *(torch.int64, torch.float16, torch.bfloat16, torch.float64),
+    *(torch.int32, torch.bool, torch.complex64, torch.complex128),
+)
 _FRUITLESS = 100
 """Calls at random in a row that show nothing new, after which the search ends."""
 _MORE = 250
