@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
@@ -30,6 +30,16 @@ class SyntaxMismatchError(Exception):
     """A file that is not rewritten: libcst reads it differently from ``ast``, or it is too long."""
 
 
+class _Wrapper(MetadataWrapper):
+    def visit_batched(self, visitors: Iterable[Any], *arguments: Any) -> cst.CSTNode:
+        """Visit for several at once, as libcst does; for none at all, which it does too, do not.
+
+        Spans need no visitor, and to visit a file for nobody takes as long as to find its spans.
+        """
+        visitors = list(visitors)
+        return super().visit_batched(visitors, *arguments) if visitors else self.module
+
+
 class Syntax:
     """The libcst tree of one module, and the way from ``ast`` nodes into it."""
 
@@ -46,7 +56,7 @@ class Syntax:
             raise SyntaxMismatchError("it is nested too deeply to be rewritten") from None
         if tree.code != text:
             raise SyntaxMismatchError("libcst does not give it back unchanged")
-        wrapper = MetadataWrapper(tree, unsafe_skip_copy=True)
+        wrapper = _Wrapper(tree, unsafe_skip_copy=True)
         self.tree = wrapper.module
         self.spans: Mapping[cst.CSTNode, Key] = {
             node: (span.start, span.start + span.length)
