@@ -58,8 +58,8 @@ covering: $(VENV)/ready ## Hold the packages of each kind of op to every tool (t
 matrix: $(VENV)/ready ## Hold the packages of every combination to every tool (long)
 	@$(RUN) opscaffold template check --full --jobs $(JOBS)
 
-test-pythons: ## Run the tests that need no torch on every other Python found
-	@bash tools/test_pythons.sh
+test-pythons: ## Run the tests that need no torch on the oldest and newest other Python (PYTHONS=all)
+	@bash tools/test_pythons.sh $(PYTHONS)
 
 bench: $(VENV)/ready ## Measure speed and memory beside those of other tools (some minutes)
 	@$(VENV)/bin/python benchmarks/run.py $(BENCH)
