@@ -44,7 +44,7 @@ def default_memory() -> int:
 
 
 class Memory:
-    """The memory of one session of processes, named by its leader."""
+    """The memory of one group of processes, named by its leader."""
 
     def __init__(self, leader: int) -> None:
         self._leader = leader

@@ -23,13 +23,13 @@ from opscaffold.verify.op import Op, in_order
 from opscaffold.verify.overlay import overlaid
 from opscaffold.verify.run import Clock, Tell, findings
 from opscaffold.verify.samples.gather import Gatherer
-from opscaffold.verify.session import described
+from opscaffold.verify.serving import described
 
 
 def record(request: Mapping[str, Any], clock: Clock, tell: Tell) -> None:
     """Run the old program and write what its ops did to the file ``request["record"]``.
 
-    Other keys as those of a session; ``ops`` are the old names, and ``skip`` those that killed
+    Other keys as those of ``serve``; ``ops`` are the old names, and ``skip`` those that killed
     a process before. An op without a call that could be recorded is told as undecided.
     """
     with overlaid(request.get("overlay", {})):

@@ -20,7 +20,7 @@ from opscaffold.verify import guard
 
 IMPORT = "import torch"
 _MODES = {
-    "verify": ("session", "serve"),
+    "verify": ("serving", "serve"),
     "record": ("sides", "record"),
     "compare": ("sides", "compare"),
 }
