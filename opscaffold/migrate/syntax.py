@@ -23,6 +23,8 @@ _PARENTHESISED: dict[type[ast.expr], type[cst.CSTNode]] = {
 }
 # libcst takes some ten seconds for a megabyte, and a repair reads a file several times.
 _LONGEST = 2_000_000
+# libcst reads in native code, which dies of a few thousand levels where Python would raise.
+_DEEPEST = 1_000
 _N = TypeVar("_N", bound=cst.CSTNode)
 
 
@@ -40,6 +42,16 @@ class _Wrapper(MetadataWrapper):
         return super().visit_batched(visitors, *arguments) if visitors else self.module
 
 
+def _is_deeper(tree: ast.AST, limit: int) -> bool:
+    """Whether nodes stand within more than so many others."""
+    level: list[ast.AST] = [tree]
+    for _ in range(limit):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return False
+    return True
+
+
 class Syntax:
     """The libcst tree of one module, and the way from ``ast`` nodes into it."""
 
@@ -48,6 +60,8 @@ class Syntax:
         text = module.source.text
         if len(text) > _LONGEST:
             raise SyntaxMismatchError(f"it is longer than {_LONGEST:,} characters")
+        if _is_deeper(module.tree, _DEEPEST):
+            raise SyntaxMismatchError("it is nested too deeply to be rewritten")
         try:
             tree = cst.parse_module(text)
         except cst.ParserSyntaxError as error:

@@ -287,3 +287,11 @@ class _Pending:
 @contextlib.contextmanager
 def _no_signals() -> Iterator[_Pending]:
     yield _Pending()
+
+
+def test_a_file_that_libcst_would_die_of_is_left_and_named(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = (OPS + "x" + ".a" * 1_200 + "\n").encode()
+    assert survives(root, data) == data
+    assert "nested too deeply" in capsys.readouterr().err
