@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 
 import pytest
 import typer
@@ -45,7 +46,10 @@ def raising(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], int]:
 
 def test_the_version_is_shown() -> None:
     done = run("--version")
-    assert (done.returncode, done.stdout) == (0, f"opscaffold {__version__}\n")
+    first, *others = done.stdout.splitlines()
+    assert (done.returncode, first) == (0, f"opscaffold {__version__}")
+    assert [line.split()[0].rstrip(":") for line in others] == ["Python", "libcst", "torch"]
+    assert version("libcst") in done.stdout
 
 
 def test_help_lists_every_command() -> None:

@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from opscaffold import __version__
 from opscaffold.cli.check import check
+from opscaffold.cli.completion import REQUEST, answer
 from opscaffold.cli.explain import explain
 from opscaffold.cli.migrate import migrate
 from opscaffold.cli.new import new
@@ -72,8 +73,23 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
-        typer.echo(f"opscaffold {__version__}")
+        typer.echo("\n".join([f"opscaffold {__version__}", *_libraries()]))
         raise typer.Exit
+
+
+def _libraries() -> list[str]:
+    """Return the releases that the commands depend on, as installed; nothing is imported."""
+    python = "Python {}.{}.{}".format(*sys.version_info)
+    return [python, _installed("libcst"), _installed("torch")]
+
+
+def _installed(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"{name}: not installed"
 
 
 @app.callback()
@@ -81,7 +97,12 @@ def root(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Show the versions of opscaffold, Python, libcst and torch.",
+        ),
     ] = False,
 ) -> None:
     """Write, check and migrate PyTorch custom operators by the contract they promise."""
@@ -98,11 +119,12 @@ app.add_typer(template)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    ``arguments`` are those of the process unless given. SystemExit leaves this function only
-    where shell completion asks for it.
+    ``arguments`` are those of the process unless given.
     """
     reserve()
     try:
+        if REQUEST in os.environ:
+            return answer(lambda: _run(arguments), os.environ)
         code = _run(arguments)
         sys.stdout.flush()
     except (BrokenPipeError, _ReaderLeftError):

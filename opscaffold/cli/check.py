@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opscaffold.cli import completion
 from opscaffold.cli.outcome import Format, Report, show_kept, terminal_width, write_report
 from opscaffold.cli.streams import read_stdin
 from opscaffold.cli.targets import refuse_no_baseline, refuse_source
@@ -38,17 +39,25 @@ def check(
         typer.Option(
             "--select",
             metavar="RULES",
+            autocompletion=completion.rules,
             help="Rules to apply: codes, starts of codes, names or ALL, with commas; replaces "
             "what the configuration selects and ignores.",
         ),
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="RULES", help="Rules to leave out, in addition."),
+        typer.Option(
+            "--ignore",
+            metavar="RULES",
+            autocompletion=completion.rules,
+            help="Rules to leave out, in addition.",
+        ),
     ] = None,
     output_format: Annotated[
         Format,
-        typer.Option("--format", metavar="FORMAT", help="text, concise, json, sarif or github."),
+        typer.Option(
+            "--format", metavar="FORMAT", help="text, concise, json, sarif, github or gitlab."
+        ),
     ] = Format.TEXT,
     output: Annotated[
         Path | None,

@@ -6,12 +6,15 @@ from typing import Annotated
 
 import typer
 
+from opscaffold.cli import completion
+
 
 def explain(
     what: Annotated[
         str | None,
         typer.Argument(
             metavar="CODE|NAME|KIND",
+            autocompletion=completion.explained,
             help="A rule, or what verify shows, by code or name; a start of codes; functional, "
             "in-place, out= or mutable.",
         ),

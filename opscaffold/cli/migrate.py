@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from opscaffold.cli import completion
+
 
 class OutName(str, enum.Enum):
     """How a tagged out= op is named. An Enum, since older releases of typer know no Literal."""
@@ -70,15 +72,27 @@ def migrate(
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="NS::OP", help="Repair this op alone. May be repeated."),
+        typer.Option(
+            metavar="NS::OP",
+            autocompletion=completion.ops,
+            help="Repair this op alone. May be repeated.",
+        ),
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODES", help="Repair what these rules find, and nothing else."),
+        typer.Option(
+            metavar="CODES",
+            autocompletion=completion.rules,
+            help="Repair what these rules find, and nothing else.",
+        ),
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(metavar="CODES", help="Leave what these rules find. May be repeated."),
+        typer.Option(
+            metavar="CODES",
+            autocompletion=completion.rules,
+            help="Leave what these rules find. May be repeated.",
+        ),
     ] = None,
     unsafe: Annotated[
         bool,

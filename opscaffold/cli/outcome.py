@@ -27,6 +27,7 @@ class Format(str, enum.Enum):
     JSON = "json"
     SARIF = "sarif"
     GITHUB = "github"
+    GITLAB = "gitlab"
 
 
 CheckBefore = Callable[
@@ -174,6 +175,10 @@ class Report(Findings):
                 from opscaffold.report.concise import render_github
 
                 return render_github(shown, root)
+            case Format.GITLAB:
+                from opscaffold.report.gitlab import render_gitlab
+
+                return render_gitlab(shown, root, self._marks())
             case Format.JSON:
                 from opscaffold.cli.listing import op_records
                 from opscaffold.report.json import render_json
@@ -184,17 +189,22 @@ class Report(Findings):
             case Format.SARIF:
                 from opscaffold import __version__
                 from opscaffold.report.sarif import render_sarif
-                from opscaffold.rules.baseline import fingerprints
 
-                marks = fingerprints(self.findings, root, self.line_of)
                 return render_sarif(
                     shown,
                     root,
                     version=__version__,
                     rules=_rule_texts(),
-                    fingerprints={self._in_cells(f): mark for f, mark in marks.items()},
+                    fingerprints=self._marks(),
                     repairs=self._repairs(shown),
                 )
+
+    def _marks(self) -> dict[Finding, str]:
+        """Return what tells each finding, as it is shown, from others."""
+        from opscaffold.rules.baseline import fingerprints
+
+        marks = fingerprints(self.findings, self.project.root, self.line_of)
+        return {self._in_cells(finding): mark for finding, mark in marks.items()}
 
     def _in_cells(self, finding: Finding) -> Finding:
         """Return a finding with its places in a notebook as cell and line."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from opscaffold.cli import completion
 from opscaffold.cli.outcome import Format, write_report
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ def verify(
     ] = None,
     op: Annotated[
         list[str] | None,
-        typer.Option("--op", metavar="NS::NAME", help="Run this op alone. May be repeated."),
+        typer.Option(
+            "--op",
+            metavar="NS::NAME",
+            autocompletion=completion.ops,
+            help="Run this op alone. May be repeated.",
+        ),
     ] = None,
     samples: Annotated[
         list[str] | None,
@@ -66,12 +72,18 @@ def verify(
         typer.Option(
             "--select",
             metavar="CODES",
+            autocompletion=completion.promises,
             help="What to report: codes, starts of codes, names or ALL, with commas.",
         ),
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="CODES", help="What not to report, written alike."),
+        typer.Option(
+            "--ignore",
+            metavar="CODES",
+            autocompletion=completion.promises,
+            help="What not to report, written alike.",
+        ),
     ] = None,
     output_format: Annotated[
         Format, typer.Option("--format", "-f", help="How to write the report.")

@@ -75,8 +75,8 @@ class Verified(Findings):
         """Return the report; text for stdout is written here, and nothing is returned."""
         from opscaffold import __version__
         from opscaffold.report.concise import render_concise, render_github
+        from opscaffold.report.gitlab import render_gitlab
         from opscaffold.report.sarif import render_sarif
-        from opscaffold.rules.baseline import fingerprints
 
         match output_format:
             case Format.TEXT:
@@ -89,6 +89,8 @@ class Verified(Findings):
                 return render_concise(self.findings, self.root)
             case Format.GITHUB:
                 return render_github(self.findings, self.root)
+            case Format.GITLAB:
+                return render_gitlab(self.findings, self.root, self._marks())
             case Format.JSON:
                 return self._json()
             case Format.SARIF:
@@ -97,8 +99,13 @@ class Verified(Findings):
                     self.root,
                     version=__version__,
                     rules=_rule_texts(),
-                    fingerprints=fingerprints(self.findings, self.root, self.line_of),
+                    fingerprints=self._marks(),
                 )
+
+    def _marks(self) -> dict[Finding, str]:
+        from opscaffold.rules.baseline import fingerprints
+
+        return fingerprints(self.findings, self.root, self.line_of)
 
     def _placed(self, told: Told) -> Finding:
         """Make a finding of what was told, at the name of the kernel's function."""

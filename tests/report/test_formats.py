@@ -16,6 +16,7 @@ from opscaffold.findings.model import Finding, Position, Severity
 from opscaffold.report.concise import render_concise, render_github
 from opscaffold.report.excerpt import cells, excerpt
 from opscaffold.report.full import full_lines, plain, write_styled
+from opscaffold.report.gitlab import render_gitlab
 from opscaffold.report.ops import KernelRecord, OpRecord, Place, render_ops
 from opscaffold.report.sarif import RuleText, render_sarif
 
@@ -285,3 +286,32 @@ def test_ops_are_a_table() -> None:
         "    schema: ns::f(Tensor x) -> ()\n"
         "    impl: b.py:4\n"
     )
+
+
+def test_gitlab_gets_each_finding_with_a_mark_of_its_own() -> None:
+    alike = [finding(line=2), finding(line=9), finding(code="OPS001", name="unreadable")]
+    issues = json.loads(render_gitlab(alike, ROOT, {alike[0]: "a", alike[1]: "a"}))
+    assert {issue["location"]["lines"]["begin"] for issue in issues} == {2, 9}
+    assert len({issue["fingerprint"] for issue in issues}) == 3
+    first = next(issue for issue in issues if issue["check_name"] == "OPS101 maybe-out")
+    assert first["location"]["path"] == "pkg/my ops.py"
+    assert first["description"] == "`out` is returned (split it)"
+    assert first["severity"] == "major"
+
+
+@pytest.mark.parametrize(
+    ("severity", "named"),
+    [(Severity.ERROR, "major"), (Severity.WARNING, "minor"), (Severity.INFO, "info")],
+)
+def test_gitlab_has_its_own_words_for_severity(severity: Severity, named: str) -> None:
+    (issue,) = json.loads(render_gitlab([finding(severity=severity)], ROOT, {}))
+    assert issue["severity"] == named
+
+
+def test_gitlab_knows_a_finding_again_when_lines_move() -> None:
+    def mark(line: int) -> str:
+        moved = finding(line=line)
+        (issue,) = json.loads(render_gitlab([moved], ROOT, {moved: "same"}))
+        return str(issue["fingerprint"])
+
+    assert mark(2) == mark(80)
