@@ -157,6 +157,14 @@ def new(
             "--family/--no-family", help="Make the functional, in-place and out= ops of one."
         ),
     ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel",
+            metavar="LANGUAGE",
+            help="What kernels are written in: torch (default), numpy, triton or cpp.",
+        ),
+    ] = None,
     answers: Annotated[
         Path | None,
         typer.Option(
@@ -204,6 +212,7 @@ def new(
         "fake_shape": fake_shape,
         "autograd": autograd,
         "family": family,
+        "kernel": kernel,
     }
     whole: dict[str, Value | None] = {
         "package": package,

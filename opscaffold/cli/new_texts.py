@@ -19,6 +19,7 @@ def ops_text(spec: PackageSpec) -> str:
         extra = [f"fake {op.fake.mode.value}"] if op.contract.kind.value == "functional" else []
         extra += ["autograd"] if op.autograd else []
         extra += ["family"] if op.family else []
+        extra += [f"kernel {op.kernel.value}"] if op.kernel.value != "torch" else []
         note = f"  [{', '.join(extra)}]" if extra else ""
         lines.append(f"{op.contract.kind.value:<10}  {format_schema(op.contract)}{note}")
     return "\n".join(lines)

@@ -26,7 +26,7 @@ from opscaffold.scaffold.op_answers import (
     said_namespace,
 )
 from opscaffold.scaffold.questions import KINDS, OP, PACKAGE, kind_word
-from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec, Registration
+from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec, Registration, Setting
 from opscaffold.scaffold.wording import KW_ONLY
 
 DEFAULT_PACKAGE = "my-ops"
@@ -108,15 +108,15 @@ def build(answers: Answers) -> PackageSpec:
     name = _text(checked.package, "package", DEFAULT_PACKAGE)
     module = module_name(name)
     namespace = namespace_of(checked)
-    version = torch_version(checked)
+    setting = setting_of(checked)
     ops: list[OpSpec] = []
     taken: dict[str, str] = {}
     for table in checked.ops:
-        op = build_op(table, namespace, release_of(version))
+        op = build_op(table, namespace, release_of(setting.torch_min), setting)
         _claim_names(op, table, taken)
         ops.append(op)
     description = _text(checked.package, "description", DEFAULT_DESCRIPTION)
-    way = Registration(_text(checked.package, "registration", Registration.CUSTOM_OP.value))
+    version, way = setting.torch_min, setting.registration
     return PackageSpec(name, module, namespace, tuple(ops), version, description, way)
 
 
@@ -129,6 +129,12 @@ def check(answers: Answers) -> Answers:
 def torch_version(checked: Answers) -> Version:
     """The oldest torch the package runs on."""
     return parse_version(_text(checked.package, "torch_min", DEFAULT_TORCH))
+
+
+def setting_of(checked: Answers) -> Setting:
+    """What all ops of the package share."""
+    way = _text(checked.package, "registration", Registration.CUSTOM_OP.value)
+    return Setting(torch_version(checked), Registration(way))
 
 
 def release_of(version: Version) -> Release:
@@ -222,6 +228,7 @@ def _answers_of_op(op: OpSpec) -> dict[str, Value]:
     if contract.kind is Kind.FUNCTIONAL:
         answers["autograd"] = op.autograd
         answers["family"] = op.family
+    answers["kernel"] = op.kernel.value
     return answers
 
 
@@ -231,8 +238,8 @@ def merge(file: Answers, flags: Answers, about: Table) -> Answers:
     ``flags.ops`` are ops told by a schema or a signature: they redefine the file's op of that
     name, or are added. ``about`` holds the other flags: they are about the op that ``name``
     names (a new one, where there is none), else about the only op; those that tell no op apart
-    (fake, autograd, family) are then about every op. Raises AnswerError where it cannot be told
-    which op is meant.
+    (fake, autograd, family, kernel) are then about every op. Raises AnswerError where it cannot be
+    told which op is meant.
     """
     package = {**file.package, **flags.package}
     ops = [dict(table) for table in file.ops]

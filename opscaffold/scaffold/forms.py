@@ -30,8 +30,8 @@ from opscaffold.scaffold.spec import OpSpec
 class Form:
     """One op. ``contract`` is what callers see; ``registered`` is what PyTorch is told.
 
-    The two differ below the first torch release with tags: an in-place or out= op is then
-    registered as a mutable one that returns nothing, with its buffers in the middle.
+    The two differ where there are no tags: an in-place or out= op is then registered as a mutable
+    one that returns nothing, with its buffers in the middle.
     """
 
     kind: Kind
@@ -77,16 +77,17 @@ class Form:
         return f"torch.ops.{c.namespace}.{c.name}.{c.overload or 'default'}"
 
 
-def forms_of(op: OpSpec, torch_min: Version) -> tuple[Form, ...]:
+def forms_of(op: OpSpec, torch_min: Version, *, tagged: bool = True) -> tuple[Form, ...]:
     """Every op of the spec: the functional one of a family first, then in-place and out=.
 
+    ``tagged`` is whether in-place and out= ops have their tags where torch has them.
     Raises DerivationError where a contract has no form of that kind.
     """
     contract = replace(op.contract, parameters=tuple(map(_typed_default, op.contract.parameters)))
     contracts = [contract]
     if op.family:
         contracts += [inplace_of(contract), out_of(contract)]
-    tagged = supports_tags(torch_min)
+    tagged = tagged and supports_tags(torch_min)
     return tuple(Form(c.kind, c, c if tagged else _untagged(c)) for c in contracts)
 
 

@@ -36,7 +36,7 @@ def tests_of(plan: OpPlan) -> ModuleTests:
     head, body = reference_lines(plan)
     functions: list[Function] = []
     for form in plan.forms:
-        functions += _FormTests(plan, form).functions()
+        functions += FormTests(plan, form).functions()
     kind = plan.first.kind
     does = {
         Kind.FUNCTIONAL: "returned",
@@ -66,8 +66,11 @@ def _imports(plan: OpPlan) -> Lines:
     ]
 
 
-class _FormTests:
+class FormTests:
+    """The tests of one op of a module, and the means to write more."""
+
     def __init__(self, plan: OpPlan, form: Form) -> None:
+        """Write tests of ``form``, one of the plan's."""
         self.plan = plan
         self.form = form
         self.layout: Layout = plan.layout
@@ -81,6 +84,7 @@ class _FormTests:
         self.reference = plan.names["_reference"]
 
     def functions(self) -> list[Function]:
+        """All of them, in order."""
         form, returns = self.form, self.form.contract.returns
         functional = form.kind is Kind.FUNCTIONAL
         writing = form.kind in (Kind.INPLACE, Kind.OUT)
@@ -88,20 +92,21 @@ class _FormTests:
         fresh = not writing and any(returns_tensor(r) for r in returns)
         op = form.overload
         found = [
-            self._once("schema", "documents_its_schema", [op, quote(self._path())]),
-            self._each("opcheck", "opcheck", [self.function, op, "case"]),
-            self._each("numbers", "agrees", [self.function, self.reference, "case", self.writes]),
+            self.once("schema", "documents_its_schema", [op, quote(self._path())]),
+            self.each("opcheck", "opcheck", [self.function, op, "case"], traces=True),
+            self.each("numbers", "agrees", [self.function, self.reference, "case", self.writes]),
         ]
         if fresh:
-            found.append(self._each("memory", "returns_fresh", [self.function, "case"]))
+            found.append(self.each("memory", "returns_fresh", [self.function, "case"]))
         found += self._compilation()
         if functional:
-            found.append(self._first("export", "exports", [self.function, op, "case"]))
+            arguments: list[str | Group] = [self.function, op, "case"]
+            found.append(self.first("export", "exports", arguments, traces=True))
             found += self._differentiation(tensors=tensors)
         elif tensors:
             found += [
-                self._first("lost_gradients", "refuses_lost_gradients", [self.function, "case"]),
-                self._first("forward_mode", "refuses_forward_mode", [self.function, "case"]),
+                self.first("lost_gradients", "refuses_lost_gradients", [self.function, "case"]),
+                self.first("forward_mode", "refuses_forward_mode", [self.function, "case"]),
             ]
         if writing:
             found += self._identity()
@@ -111,7 +116,7 @@ class _FormTests:
             found += self._buffers()
         if len(self.plan.forms) > 1 and writing:
             found += self._family()
-        return found
+        return [*found, *self.plan.language.more_tests(self)]
 
     def _path(self) -> str:
         return f"{self.module}.ops.{self.plan.first.name.lower()}"
@@ -124,50 +129,52 @@ class _FormTests:
             arguments.append(self.writes)
         # A lone number cannot be traced into one graph.
         whole = [] if not numbers or len(returns) > 1 else ["fullgraph=False"]
-        found = [self._each("compiled", "compiles", [*arguments, *whole])]
+        found = [self.each("compiled", "compiles", [*arguments, *whole], traces=True)]
         # Inductor knows no op that returns a float (torch 2.13).
         if not any(isinstance(t, BaseType) and t.name in ("float", "Scalar") for t in numbers):
             inductor = ['backend="inductor"', *whole]
-            found.append(self._first("inductor", "compiles", [*arguments, *inductor]))
+            arguments += inductor
+            found.append(self.first("inductor", "compiles", arguments, traces=True))
         return found
 
     def _differentiation(self, *, tensors: bool) -> list[Function]:
         found: list[Function] = []
         if self.plan.op.autograd:
             found += [
-                self._each(
+                self.each(
                     "opcheck_with_grad",
                     "opcheck_with_grad",
                     [self.function, self.form.overload, "case"],
                     "floating",
+                    traces=True,
                 ),
-                self._each("gradients", "gradients", [self.function, "case"], "double"),
+                self.each("gradients", "gradients", [self.function, "case"], "double"),
             ]
         if self.plan.refuses_gradients(self.form):
             arguments: list[str | Group] = [self.function, "case"]
-            found.append(self._first("lost_gradients", "refuses_lost_gradients", arguments))
+            found.append(self.first("lost_gradients", "refuses_lost_gradients", arguments))
             arguments = [self.form.overload, "case"]
-            found.append(self._first("op_gradients", "refuses_lost_gradients", arguments))
+            found.append(self.first("op_gradients", "refuses_lost_gradients", arguments))
         if tensors:
             found.append(
-                self._first("forward_mode", "refuses_forward_mode", [self.function, "case"])
+                self.first("forward_mode", "refuses_forward_mode", [self.function, "case"])
             )
         return found
 
     def _identity(self) -> list[Function]:
         arguments: list[str | Group] = [self.function, "case", self.writes]
         return [
-            self._first("identity", "returns_what_it_wrote", arguments),
-            self._first("result", "is_updated_through_its_result", arguments),
+            self.first("identity", "returns_what_it_wrote", arguments),
+            self.first("result", "is_updated_through_its_result", arguments),
         ]
 
     def _unchecked(self, op: str) -> list[Function]:
         """What custom_op would see to at each call."""
         arguments: list[str | Group] = [self.function, "case", self.writes]
-        found = [self._first("versions", "counts_writes", arguments)]
+        found = [self.first("versions", "counts_writes", arguments)]
         if self.form.registered.tags:
             arguments = [self.function, op, "case", self.writes]
-            found.append(self._each("op_identity", "op_returns_what_it_wrote", arguments))
+            found.append(self.each("op_identity", "op_returns_what_it_wrote", arguments))
         return found
 
     def _buffers(self) -> list[Function]:
@@ -176,15 +183,15 @@ class _FormTests:
         known = placeholder.like or placeholder.dtype_argument
         wrong = [] if known else ["dtypes=False"]
         return [
-            self._each("prefilled", "fills_any_buffer", arguments),
-            self._first("wrong_buffers", "refuses_wrong_buffers", [*arguments, *wrong]),
+            self.each("prefilled", "fills_any_buffer", arguments),
+            self.first("wrong_buffers", "refuses_wrong_buffers", [*arguments, *wrong]),
         ]
 
     def _family(self) -> list[Function]:
         functional = f"{self.module}.{self.plan.first.name}"
         first = quote(self.plan.first.arguments[0].name)
         found = [
-            self._each(
+            self.each(
                 "agreement",
                 "writes_the_result_of",
                 [self.function, functional, "case", self.writes],
@@ -192,40 +199,58 @@ class _FormTests:
         ]
         if self.form.kind is Kind.OUT:
             found.append(
-                self._each(
+                self.each(
                     "input_as_buffer",
                     "tolerates_an_input_as_buffer",
                     [self.function, functional, "case", quote(self.written[0]), first],
                 )
             )
         elif self._can_grow():
-            found.append(self._first("growth", "refuses_to_grow", [self.function, "case", first]))
+            found.append(self.first("growth", "refuses_to_grow", [self.function, "case", first]))
         return found
 
     def _can_grow(self) -> bool:
         mode = self.plan.op.fake.mode
         return mode is FakeMode.BROADCAST and len(self.plan.placeholder.plain) > 1
 
-    def _once(self, name: str, check: str, arguments: list[str | Group]) -> Function:
+    def once(self, name: str, check: str, arguments: list[str | Group]) -> Function:
+        """A test that runs no kernel."""
         head = self.layout.define(self._name(name), [], "None")
         return Function(head, self._call(check, arguments))
 
-    def _first(self, name: str, check: str, arguments: list[str | Group]) -> Function:
-        decorator = self.layout.call("@", f"{self.checks}.first_case", [self.qualname], 0)
-        return self._on_case(name, check, arguments, decorator)
-
-    def _each(
-        self, name: str, check: str, arguments: list[str | Group], which: str = ""
+    def first(
+        self, name: str, check: str, arguments: list[str | Group], *, traces: bool = False
     ) -> Function:
+        """A test on the first sample. ``traces`` is whether PyTorch must see into the kernel."""
+        cases = self.layout.call("@", f"{self.checks}.first_case", [self.qualname], 0)
+        return self._on_case(name, check, arguments, cases, traces=traces)
+
+    def each(
+        self,
+        name: str,
+        check: str,
+        arguments: list[str | Group],
+        which: str = "",
+        *,
+        traces: bool = False,
+    ) -> Function:
+        """A test on each sample, or on those that ``which`` of the checks picks."""
         picked = [f"{self.checks}.{which}"] if which else []
-        decorator = self.layout.call("@", f"{self.checks}.each_case", [self.qualname, *picked], 0)
-        return self._on_case(name, check, arguments, decorator)
+        cases = self.layout.call("@", f"{self.checks}.each_case", [self.qualname, *picked], 0)
+        return self._on_case(name, check, arguments, cases, traces=traces)
 
     def _on_case(
-        self, name: str, check: str, arguments: list[str | Group], decorator: Lines
+        self,
+        name: str,
+        check: str,
+        arguments: list[str | Group],
+        cases: Lines,
+        *,
+        traces: bool,
     ) -> Function:
         head = self.layout.define(self._name(name), [f"case: {self.checks}.Case"], "None")
-        return Function(head, self._call(check, arguments), decorator=decorator)
+        marks = self.plan.language.test_marks(self.plan, traces=traces)
+        return Function(head, self._call(check, arguments), decorator=[*marks, *cases])
 
     def _name(self, name: str) -> str:
         suffix = f"{_SUFFIXES[self.form.kind]}_" if len(self.plan.forms) > 1 else ""

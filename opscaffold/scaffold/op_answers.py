@@ -18,14 +18,15 @@ from opscaffold.contract.releases import Release
 from opscaffold.scaffold.fakes import fake_of, returns_tensors
 from opscaffold.scaffold.given import DEFAULT, AnswerError, Given, Table
 from opscaffold.scaffold.infer import RefusedError, Said, contract_of
+from opscaffold.scaffold.languages import LANGUAGES
 from opscaffold.scaffold.questions import KINDS, OP, Question
-from opscaffold.scaffold.spec import FakeMode, OpSpec
+from opscaffold.scaffold.spec import FakeMode, KernelLanguage, OpSpec, Setting
 from opscaffold.scaffold.wording import KW_ONLY, parameter_of, returns_of, schema_of, signature_of
 
 TENSOR = BaseType("Tensor")
 
 # The answers about the outputs and the choices on top of a contract.
-TRAITS = ("fake", "fake_like", "fake_shape", "autograd", "family")
+TRAITS = ("fake", "fake_like", "fake_shape", "autograd", "family", "kernel")
 # Code of a legality problem -> the answers at fault, the first to be asked again.
 # PyTorch's limit on the arguments of an op (c10: "only supports 64").
 _MOST_ARGUMENTS = 64
@@ -57,26 +58,31 @@ def check_one(given: Given, question: Question) -> Given:
         raise AnswerError(str(error), given.origin, (question.key,)) from None
 
 
-def build_op(table: Table, namespace: str, release: Release) -> OpSpec:
-    """The op that normal answers describe.
+def build_op(
+    table: Table, namespace: str, release: Release, setting: Setting | None = None
+) -> OpSpec:
+    """The op that normal answers describe, in a package of that ``setting``.
 
     Raises AnswerError where they contradict each other, leave the kind open, or describe what
-    PyTorch refuses.
+    PyTorch or the language of the kernel refuses.
     """
     try:
         contract = _contract(table, namespace, release)
-        return OpSpec(
+        op = OpSpec(
             contract,
             fake_of(table, contract),
             autograd=_autograd(table, contract),
             family=_family(table, contract, release),
+            kernel=_kernel(table),
         )
+        _refuse_language(op, setting or Setting())
     except RefusedError as error:
         raise AnswerError(
             f"{_about(table)}{error.message}{_remedy(table, error.keys)}",
             _origin(table, error.keys),
             error.keys,
         ) from None
+    return op
 
 
 def build_contract(table: Table, namespace: str, release: Release) -> OpContract:
@@ -285,6 +291,16 @@ def _autograd(table: Table, contract: OpContract) -> bool:
     if wanted and not trains(contract):
         raise RefusedError("without a Tensor to take and one to return, nothing trains", "autograd")
     return wanted
+
+
+def _kernel(table: Table) -> KernelLanguage:
+    return KernelLanguage(table["kernel"].value) if "kernel" in table else KernelLanguage.TORCH
+
+
+def _refuse_language(op: OpSpec, setting: Setting) -> None:
+    reason = LANGUAGES[op.kernel].refusal(op, setting)
+    if reason is not None:
+        raise RefusedError(reason, "kernel")
 
 
 def _family(table: Table, contract: OpContract, release: Release) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from opscaffold.contract.model import Kind
-from opscaffold.scaffold.autograd import Autograd, Call, autograd_of
+from opscaffold.scaffold.autograd import Autograd, autograd_of
 from opscaffold.scaffold.forms import Form
-from opscaffold.scaffold.kernel import kernel_function, metadata_function
-from opscaffold.scaffold.layout import Group, quote
+from opscaffold.scaffold.kernel import metadata_function
+from opscaffold.scaffold.layout import Group, natural_key, quote
 from opscaffold.scaffold.plan import Function, Lines, OpPlan
 from opscaffold.scaffold.public import public_function
-from opscaffold.scaffold.registration import fake_kernel, library_lines, registration
+from opscaffold.scaffold.registration import library_lines
 from opscaffold.scaffold.words import contract_lines
 
 _VARIABLES = {Kind.FUNCTIONAL: "_functional", Kind.INPLACE: "_inplace", Kind.OUT: "_out"}
@@ -36,13 +37,15 @@ class OpContext:
     name: str
     file: str
     title: str
+    language: str
     names_text: str
     doc: Lines
     imports: Lines
     exports: Lines
     library: Lines
     metadata: Function | None
-    kernel: Function
+    before_kernel: Lines
+    kernel: Function | None
     kernel_does: str
     forms: tuple[FormContext, ...]
 
@@ -54,6 +57,7 @@ def op_context(plan: OpPlan) -> OpContext:
         name=plan.first.name,
         file=plan.first.name.lower(),
         title=_title(plan),
+        language=plan.op.kernel.value,
         names_text=" and ".join(f.name for f in plan.forms),
         doc=_doc(plan),
         imports=_imports(plan),
@@ -64,7 +68,8 @@ def op_context(plan: OpPlan) -> OpContext:
         ),
         library=library_lines(plan) if plan.library else [],
         metadata=metadata_function(plan) if plan.needs_metadata else None,
-        kernel=kernel_function(plan),
+        before_kernel=plan.language.before_kernel(plan),
+        kernel=plan.language.kernel(plan),
         kernel_does=_kernel_does(plan),
         forms=forms,
     )
@@ -101,19 +106,32 @@ def _imports(plan: OpPlan) -> Lines:
         lines.append(f"from builtins import sum as {plan.names.sum}")
     if plan.needs_metadata:
         lines += plan.layout.import_from("collections.abc", ["Sequence"])
-    if plan.op.autograd or plan.library:
-        lines += plan.layout.import_from("typing", ["Any"])
+    own = plan.language.imports(plan)
+    typing = {"Any"} if plan.op.autograd or plan.library else set()
+    if typing | {*own.typing}:
+        lines += plan.layout.import_from("typing", typing | {*own.typing})
     if lines:
         lines.append("")
-    lines += ["import torch"]
+    third = {"import torch", *own.third}
     if any(a.is_tensor for f in plan.forms for a in f.arguments) or plan.fresh:
-        lines.append("from torch import Tensor")
-    helpers = _helpers(plan)
+        third.add("from torch import Tensor")
+    lines += sorted(third, key=_import_order)
+    helpers = sorted({*_helpers(plan), *own.helpers})
+    local: dict[str, Lines] = {}
     if helpers:
+        local["_contract"] = helpers
+    local |= {module: [*names] for module, names in own.local.items()}
+    if local:
         lines.append("")
-        imported = [h if (n := plan.names[h]) == h else f"{h} as {n}" for h in helpers]
-        lines += plan.layout.import_from(f"{plan.package.module}._contract", imported)
+    for module in sorted(local, key=natural_key):
+        imported = [n if (as_ := plan.names[n]) == n else f"{n} as {as_}" for n in local[module]]
+        lines += plan.layout.import_from(f"{plan.package.module}.{module}", imported)
     return lines
+
+
+def _import_order(line: str) -> tuple[bool, Any]:
+    """Ruff's: whole modules first."""
+    return line.startswith("from "), natural_key(line.split()[1])
 
 
 def _helpers(plan: OpPlan) -> list[str]:
@@ -140,27 +158,19 @@ def _helpers(plan: OpPlan) -> list[str]:
     return sorted(helpers)
 
 
-def _register_autograd(plan: OpPlan, variable: str) -> Call:
-    """The function that registers a backward, and what it takes before and behind the two."""
-    if not plan.library:
-        return f"{variable}.register_autograd", [], []
-    op = quote(plan.first.registered.qualname)
-    return "torch.library.register_autograd", [op], [f"lib={plan.names['_library']}"]
-
-
 def _form(plan: OpPlan, form: Form) -> FormContext:
     variable = plan.names[_VARIABLES[form.kind] if len(plan.forms) > 1 else "_op"]
     fake = None
     if form.kind is Kind.FUNCTIONAL or (form.kind is Kind.MUTABLE and plan.fresh):
-        fake = fake_kernel(plan, form, variable)
+        fake = plan.language.fake(plan, form, variable)
     autograd = None
     if form.kind is Kind.FUNCTIONAL and plan.op.autograd:
-        register = _register_autograd(plan, variable)
+        register = plan.language.register_autograd(plan, form, variable)
         autograd = autograd_of(form, plan.placeholder, plan.fresh, register)
     return FormContext(
         form,
         variable,
-        registration(plan, form, variable),
+        plan.language.registration(plan, form, variable),
         fake,
         autograd,
         public_function(plan, form, variable),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from opscaffold.contract.model import OptionalType
 from opscaffold.contract.printer import format_type
 from opscaffold.contract.releases import supports_tags
 from opscaffold.errors import UserError
+from opscaffold.scaffold.languages import LANGUAGES
 from opscaffold.scaffold.layout import WIDTHS, Group, Layout, TooWideError, natural_key, quote
 from opscaffold.scaffold.module_tests import ModuleTests, tests_of
 from opscaffold.scaffold.op_context import OpContext, op_context
@@ -31,7 +33,7 @@ class ModuleContext:
 
 @dataclass(frozen=True, slots=True)
 class PackageContext:
-    """The package."""
+    """The package. ``languages`` are those of its kernels, ``dependencies`` what those need."""
 
     name: str
     module: str
@@ -43,6 +45,10 @@ class PackageContext:
     tagged: bool
     library: bool
     width: int
+    languages: tuple[str, ...]
+    dependencies: tuple[str, ...]
+    test_dependencies: tuple[str, ...]
+    extras: tuple[tuple[str, tuple[str, ...]], ...]
     modules: tuple[ModuleContext, ...]
     imports: Lines
     exports: Lines
@@ -68,9 +74,12 @@ def build_context(spec: PackageSpec) -> PackageContext:
 
 def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
     modules = tuple(
-        _module(OpPlan(op, spec, layout))
+        _module(OpPlan(op, spec, layout, LANGUAGES[op.kernel]))
         for op in sorted(spec.ops, key=lambda op: natural_key(op.contract.name))
     )
+    used = {op.kernel for op in spec.ops}
+    languages = [each for each in LANGUAGES.values() if each.word in used]
+    needed = [each.dependencies() for each in languages]
     imports: Lines = []
     for module in sorted(modules, key=lambda m: natural_key(m.op.file)):
         names = [f.form.name for f in module.op.forms]
@@ -92,6 +101,10 @@ def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
         tagged=supports_tags(spec.torch_min),
         library=spec.registration is Registration.LIBRARY,
         width=layout.width,
+        languages=tuple(each.word.value for each in languages),
+        dependencies=_each_once(needs.run for needs in needed),
+        test_dependencies=_each_once(needs.test for needs in needed),
+        extras=tuple((name, tuple(wanted)) for needs in needed for name, wanted in needs.extras),
         modules=modules,
         imports=imports,
         exports=exports,
@@ -101,6 +114,10 @@ def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
             depth=0,
         ),
     )
+
+
+def _each_once(several: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for some in several for each in some))
 
 
 def _require_fit(spec: PackageSpec) -> None:

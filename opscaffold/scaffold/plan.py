@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from opscaffold.contract.derive import default_out_names
 from opscaffold.contract.model import Kind
@@ -18,6 +19,9 @@ from opscaffold.scaffold.targets import (
     fresh_targets,
     mutated_targets,
 )
+
+if TYPE_CHECKING:
+    from opscaffold.scaffold.language import Language
 
 Lines = list[str]
 
@@ -36,11 +40,14 @@ class Function:
 class OpPlan:
     """What is settled of one OpSpec before any of its code is written, for one line length."""
 
-    def __init__(self, op: OpSpec, package: PackageSpec, layout: Layout) -> None:
+    def __init__(
+        self, op: OpSpec, package: PackageSpec, layout: Layout, language: Language
+    ) -> None:
         self.op = op
+        self.language = language
         self.package = package
         self.layout = layout
-        self.forms = forms_of(op, package.torch_min)
+        self.forms = forms_of(op, package.torch_min, tagged=language.tagged())
         self.first = self.forms[0]
         taken = {a.name for f in self.forms for a in f.arguments} | {f.name for f in self.forms}
         taken |= {package.module, "ctx", "inputs", "output", "keyword_only_inputs"}

@@ -17,7 +17,7 @@ def public_function(plan: OpPlan, form: Form, variable: str) -> Function:
     head = plan.layout.define(
         form.name, signature(form.arguments), return_annotation_text(contract.returns)
     )
-    body = _guards(plan, form)
+    body = [*_guards(plan, form), *plan.language.guards(plan, form)]
     registered = tuple(Argument(p) for p in form.registered.parameters)
     call = passing(registered)
     if form.kind in (Kind.INPLACE, Kind.OUT):

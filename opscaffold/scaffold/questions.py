@@ -22,7 +22,7 @@ from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
 from opscaffold.scaffold.given import Value
 from opscaffold.scaffold.package_name import check_package_name
 from opscaffold.scaffold.shape_expr import split_shape
-from opscaffold.scaffold.spec import FakeMode, Registration
+from opscaffold.scaffold.spec import FakeMode, KernelLanguage, Registration
 from opscaffold.scaffold.wording import read_parameter, read_returns, read_schema, read_signature
 
 MAX_TEXT = 300
@@ -136,20 +136,20 @@ def kind_word(kind: Kind) -> str:
     return kind.value.rstrip("=")
 
 
-def check_fake(text: str) -> str:
-    """Return the fake mode's word."""
-    words = [mode.value for mode in FakeMode]
-    if text.lower() in words:
-        return text.lower()
-    raise ValueError(f"{text!r} is no rule for the output's metadata; it is {', '.join(words)}")
+def _one_of(choices: type[enum.Enum], what: str) -> Callable[[str], str]:
+    words = [str(choice.value) for choice in choices]
+
+    def check(text: str) -> str:
+        if text.lower() in words:
+            return text.lower()
+        raise ValueError(f"{text!r} is no {what}; it is {', '.join(words[:-1])} or {words[-1]}")
+
+    return check
 
 
-def check_registration(text: str) -> str:
-    """Return the word of a way to register ops."""
-    words = [way.value for way in Registration]
-    if text.lower() in words:
-        return text.lower()
-    raise ValueError(f"{text!r} is no way to register ops; it is {' or '.join(words)}")
+check_fake = _one_of(FakeMode, "rule for the output's metadata")
+check_registration = _one_of(Registration, "way to register ops")
+check_kernel = _one_of(KernelLanguage, "language of kernels")
 
 
 def check_torch(text: str) -> str:
@@ -362,5 +362,14 @@ OP = _questions(
         Shape.FLAG,
         "Make the whole family: functional, in-place and out=?",
         "Three ops over one kernel function, as PyTorch has mul, mul_ and mul_out.",
+    ),
+    Question(
+        "kernel",
+        "--kernel",
+        Shape.TEXT,
+        "What is its kernel written in?",
+        "The op promises the same whichever it is. It decides where the op runs, how it is "
+        "registered, and what has to be installed.",
+        check_kernel,
     ),
 )

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from opscaffold.errors import UserError
+from opscaffold.scaffold.languages import LANGUAGES
 from opscaffold.scaffold.package_context import PackageContext, build_context
-from opscaffold.scaffold.spec import PackageSpec
+from opscaffold.scaffold.spec import KernelLanguage, PackageSpec
 from opscaffold.scaffold.templates import TemplateError, template_directory
 
 _PREFIX = ".opscaffold-new-"
@@ -97,8 +98,16 @@ def _render_into(context: PackageContext, scratch: Path, own: Path | None) -> tu
 
 def _render(context: PackageContext, scratch: Path, own: Path | None) -> tuple[Path, ...]:
     _generate("package", {"package": context}, scratch, own)
+    for word in context.languages:
+        template = LANGUAGES[KernelLanguage(word)].package_template
+        if template:
+            _generate(template, {"package": context}, scratch, own)
     for module in context.modules:
-        _generate("op", {"package": context, "op": module.op, "test": module.test}, scratch, own)
+        values = {"package": context, "op": module.op, "test": module.test}
+        _generate("op", values, scratch, own)
+        template = LANGUAGES[KernelLanguage(module.op.language)].op_template
+        if template:
+            _generate(template, values, scratch, own)
     made = sorted(path.name for path in scratch.iterdir())
     if made != [context.name]:
         raise RenderError(f"they make {' and '.join(made)} in place of {context.name} alone")

@@ -66,6 +66,7 @@ def samples_of(plan: OpPlan) -> list[SampleContext]:
 
 class _Writer:
     def __init__(self, plan: OpPlan, form: Form) -> None:
+        self.plan = plan
         self.form = form
         self.p = plan.placeholder
         self.fake = plan.op.fake
@@ -77,7 +78,7 @@ class _Writer:
     def write(self) -> SampleContext:
         name = f"{self.form.name}_samples"
         head = self.layout.define(name, ["device: torch.device"], "Iterator[Sample]")
-        body = self._rows() + self._variants()
+        body = [*self.plan.language.sample_lines(self.plan), *self._rows(), *self._variants()]
         return SampleContext(self.form.registered.qualname, name, head, body)
 
     # Rows: one sample each, in a loop.

@@ -26,6 +26,15 @@ class Registration(enum.Enum):
     """``torch.library.Library``: calls cost less, and the tests alone look at what is returned."""
 
 
+class KernelLanguage(enum.Enum):
+    """What an op's kernel is written in."""
+
+    TORCH = "torch"
+    NUMPY = "numpy"
+    TRITON = "triton"
+    CPP = "cpp"
+
+
 @dataclass(frozen=True, slots=True)
 class FakeSpec:
     """The rule that kernel placeholder and fake kernel share.
@@ -52,6 +61,15 @@ class OpSpec:
     fake: FakeSpec
     autograd: bool = True
     family: bool = False
+    kernel: KernelLanguage = KernelLanguage.TORCH
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What an op shares with all others of its package, and may be refused for."""
+
+    torch_min: tuple[int, int] = (2, 13)
+    registration: Registration = Registration.CUSTOM_OP
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,11 @@ class TemplateError(UserError):
 
 @contextlib.contextmanager
 def template_directory(name: str, own: Path | None = None) -> Iterator[Path]:
-    """The directory of one template: ``package`` or ``op``, of the ``own`` ones where given."""
-    if own is not None:
+    """The directory of one template, of the ``own`` ones where given.
+
+    Those of the languages of kernels need not be there: the ones brought along do then.
+    """
+    if own is not None and (name in NAMES or (own / name).is_dir()):
         yield own / name
         return
     installed = files("opscaffold").joinpath("_templates").joinpath(name)

@@ -21,11 +21,12 @@ from opscaffold.scaffold.answers import (
     namespace_of,
     op_names,
     release_of,
-    torch_version,
+    setting_of,
 )
 from opscaffold.scaffold.ask import Interview, Key, Prompt, Screen
 from opscaffold.scaffold.fakes import default_shape, fitting_modes, like_choices, needs_fake
 from opscaffold.scaffold.given import AnswerError, Answers, Given, Table, Value
+from opscaffold.scaffold.languages import fitting
 from opscaffold.scaffold.op_answers import (
     build_contract,
     build_op,
@@ -42,7 +43,7 @@ from opscaffold.scaffold.questions import (
     kind_word,
     yes_or_no,
 )
-from opscaffold.scaffold.spec import FakeMode, OpSpec, PackageSpec
+from opscaffold.scaffold.spec import FakeMode, KernelLanguage, OpSpec, PackageSpec, Setting
 from opscaffold.scaffold.tree import YES_NO, Declined, ask_kind
 from opscaffold.scaffold.wording import KW_ONLY, parameter_of, read_parameter
 
@@ -158,7 +159,8 @@ class _Script:
         under = ("op", index)
         table = dict(given)
         partial = Answers(package, (*self.given.ops, table))
-        release = release_of(torch_version(partial))
+        setting = setting_of(partial)
+        release = release_of(setting.torch_min)
         try:
             namespace = namespace_of(partial)
             if "schema" not in given and "signature" not in given:
@@ -171,7 +173,10 @@ class _Script:
             )
             if self.all_questions:
                 self._traits(index, table, contract, release)
-            op = build_op(table, namespace, release)
+                rest = {k: v for k, v in table.items() if k != "kernel"}
+                likely = before[-1].kernel if before else KernelLanguage.TORCH
+                self._kernel(index, table, build_op(rest, namespace, release), setting, likely)
+            op = build_op(table, namespace, release, setting)
             self._refuse_taken(op, before)
         except AnswerError as error:
             self.interview.reopen(error, under)
@@ -305,6 +310,23 @@ class _Script:
             ask("fake_like", likes[0])
         if mode == FakeMode.EXPRESSION.value:
             ask("fake_shape", default_shape(contract))
+
+    def _kernel(
+        self,
+        index: int,
+        table: dict[str, Given],
+        op: OpSpec,
+        setting: Setting,
+        likely: KernelLanguage,
+    ) -> None:
+        """Ask for the language of the kernel, where more than one is possible."""
+        choices = {each.word: each.about for each in fitting(op, setting)}
+        if len(choices) < 2 and "kernel" not in table:
+            return
+        default = likely if likely in choices else KernelLanguage.TORCH
+        shown = [(word.value, about) for word, about in choices.items()]
+        key = ("op", index, "kernel")
+        table["kernel"] = self._answer(key, OP["kernel"], default.value, table.get("kernel"), shown)
 
     def _refuse_taken(self, op: OpSpec, before: Sequence[OpSpec]) -> None:
         taken = {name.lower() for other in before for name in op_names(other)}

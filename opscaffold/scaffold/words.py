@@ -43,7 +43,7 @@ def contract_lines(plan: OpPlan) -> list[str]:
         )
     if plan.library and any(form.registered.returns for form in forms):
         lines.append("What is returned is looked at by the tests alone, not at each call.")
-    return lines
+    return [*lines, *plan.language.contract_lines(plan)]
 
 
 def _promises(op: OpSpec, form: Form, who: str) -> list[str]:

@@ -19,6 +19,16 @@ Schema:
     """Shape, dtype and device of a result: one rule for kernel, fake kernel and buffers."""
 {{ op.metadata.body | join("\n") }}
 {% endif %}
+{% if op.before_kernel %}
+
+
+# >>> Replace this placeholder with your kernel.
+{{ op.before_kernel | join("\n") }}
+
+
+# <<< Replace up to here.
+{% endif %}
+{% if op.kernel %}
 
 
 {{ op.kernel.head | join("\n") }}
@@ -26,15 +36,20 @@ Schema:
     # >>> Replace this placeholder with your kernel.
 {{ op.kernel.body | join("\n") }}
     # <<< Replace up to here.
+{% endif %}
 {% for form in op.forms %}
 
 
+{% if form.registration.head %}
 {{ form.registration.decorator | join("\n") }}
 {{ form.registration.head | join("\n") }}
 {{ form.registration.body | join("\n") }}
 {% if form.registration.after %}
 
 
+{{ form.registration.after | join("\n") }}
+{% endif %}
+{% else %}
 {{ form.registration.after | join("\n") }}
 {% endif %}
 {% if form.fake %}
