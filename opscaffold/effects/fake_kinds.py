@@ -218,3 +218,30 @@ class FakeKinds:
             if any(self.kind(t, scope) is not KindOf.METADATA for t in generator.ifs):
                 return KindOf.UNSAFE
         return self.kind(expr.elt, scope)
+
+
+def constants_of(tree: ast.Module) -> set[str]:
+    """Names that a module binds once, to a number, a string or the like."""
+    bound: dict[str, list[ast.AST]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.setdefault(node.id, []).append(node)
+    found = set()
+    for statement in tree.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                if len(bound[name]) == 1 and is_constant(value):
+                    found.add(name)
+    return found
+
+
+def is_constant(value: ast.expr) -> bool:
+    """Whether an expression is made of literals alone."""
+    try:
+        ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError):
+        return isinstance(value, ast.BinOp) and is_constant(value.left) and is_constant(value.right)
+    return True

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from opscaffold.effects.buffers import Argument, BufferUse, use_of_buffer
-from opscaffold.effects.fake_kinds import FakeKinds
+from opscaffold.effects.derive_fake import UnderivableError, derive_fake
+from opscaffold.effects.fake_kinds import FakeKinds, constants_of
 from opscaffold.effects.trace import FunctionNode
 from opscaffold.migrate.bindings import Syntaxes
-from opscaffold.migrate.derive_fake import UnderivableError, derive_fake
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.signature import parameter_code, without_parameter
@@ -177,7 +177,7 @@ def new_fake(
     def called(expr: ast.expr) -> tuple[FunctionNode, FakeKinds] | None:
         return functions.get(expr.id) if isinstance(expr, ast.Name) else None
 
-    constants = _constants(module)
+    constants = constants_of(module.tree)
     plain = functional.with_changes(decorators=(), leading_lines=())
     kinds = FakeKinds(dotted, constants.__contains__, called)
     body = derive_fake(code_of(plain), tensors, kinds)
@@ -201,7 +201,7 @@ def _kinds_of_function(
         origin = inner.dotted(expr)
         return None if origin is None or origin.startswith("builtins.") else origin
 
-    return target.node, FakeKinds(dotted, _constants(target.module).__contains__)
+    return target.node, FakeKinds(dotted, constants_of(target.module.tree).__contains__)
 
 
 def _head(functional: cst.FunctionDef, name: str) -> str:
@@ -216,31 +216,3 @@ def _head(functional: cst.FunctionDef, name: str) -> str:
     if len(line) <= _WIDTH:
         return line
     return f"def {name}(\n" + "".join(f"    {t},\n" for t in texts) + f"){arrow}:"
-
-
-def _constants(module: Module) -> set[str]:
-    """Names that the module binds once, to a number, a string or the like."""
-    bound: dict[str, list[ast.AST]] = {}
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.setdefault(node.id, []).append(node)
-    found = set()
-    for statement in module.tree.body:
-        match statement:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=value)
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-            ):
-                if len(bound[name]) == 1 and _is_constant(value):
-                    found.add(name)
-    return found
-
-
-def _is_constant(value: ast.expr) -> bool:
-    try:
-        ast.literal_eval(value)
-    except (ValueError, TypeError, SyntaxError):
-        return (
-            isinstance(value, ast.BinOp) and _is_constant(value.left) and _is_constant(value.right)
-        )
-    return True

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from opscaffold.effects.derive_fake import UnderivableError
 from opscaffold.findings.model import Severity
 from opscaffold.migrate.attached import new_fake
-from opscaffold.migrate.derive_fake import UnderivableError
 from opscaffold.migrate.plan import Context, OpPlan
 from opscaffold.migrate.rewrite import Rewriter
 from opscaffold.migrate.syntax import code_of

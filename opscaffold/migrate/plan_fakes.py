@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import libcst as cst
 
 from opscaffold.effects.buffers import Argument
+from opscaffold.effects.derive_fake import UnderivableError
 from opscaffold.findings.model import Finding
 from opscaffold.migrate.attached import FakeEditor
-from opscaffold.migrate.derive_fake import UnderivableError
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.fake_mending import mend_fakes
 from opscaffold.migrate.fakes import derived

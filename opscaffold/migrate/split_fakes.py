@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 import libcst as cst
 
+from opscaffold.effects.derive_fake import UnderivableError
 from opscaffold.migrate.attached import new_fake
 from opscaffold.migrate.definition import torch_tag
-from opscaffold.migrate.derive_fake import UnderivableError
 from opscaffold.migrate.forms import DefinitionForm
 from opscaffold.migrate.plan import Context, OpPlan
 from opscaffold.migrate.sequences import append

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from opscaffold.effects import aten
 from opscaffold.effects.fake_kinds import FakeKinds, KindOf
-from opscaffold.migrate.kept_text import Printer
+from opscaffold.effects.kept_text import Printer
 
 _HARMLESS_CONTEXTS = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.cuda.device"}
