@@ -27,10 +27,11 @@ def ops_text(spec: PackageSpec) -> str:
 
 def tree_text(spec: PackageSpec, parent: Path, own: Path | None = None) -> str:
     """The files as a tree below the target."""
+    from opscaffold.scaffold.managed import RECORD_FILES
     from opscaffold.scaffold.render import preview
 
     lines = [f"{parent / spec.name}/"]
-    paths = sorted(PurePosixPath(path).parts for path in preview(spec, own))
+    paths = sorted(PurePosixPath(path).parts for path in (*preview(spec, own), *RECORD_FILES))
     shown: set[tuple[str, ...]] = set()
     for parts in paths:
         for depth in range(1, len(parts)):

@@ -1,7 +1,7 @@
 """Where a run keeps what the next one must know, should it be killed.
 
 In a git repository that is a directory of ours inside git's own one, which no status shows and no
-clean removes; else ``.opscaffold-run`` in the root (``.opscaffold`` is the record of a generated
+clean removes; else ``.opscaffold.run`` in the root (``.opscaffold`` is the record of a generated
 package, which is kept). It exists only while something is being written, and after a run that was
 killed.
 """
@@ -18,7 +18,7 @@ from opscaffold.errors import UserError
 from opscaffold.fs.atomic import as_write_error, shown
 
 _IN_GIT = "opscaffold"
-_IN_ROOT = ".opscaffold-run"
+_IN_ROOT = ".opscaffold.run"
 _IGNORE = ".gitignore"
 _POINTER = b"gitdir: "
 

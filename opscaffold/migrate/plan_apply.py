@@ -196,7 +196,7 @@ def _read_hunk(value: Mapping[str, Any]) -> Hunk:
 def _inside(name: str) -> str:
     """A path that cannot lead out of the root, nor into git's or opscaffold's own files."""
     path = PurePosixPath(name)
-    own = {".git", ".opscaffold", ".opscaffold-run"}
+    own = {".git", ".opscaffold", ".opscaffold.run"}
     if not path.parts or path.is_absolute() or ".." in path.parts or own & set(path.parts):
         raise ValueError(f"{name!r} is no path in the project")
     if "\0" in name or (os.name == "nt" and re.search(r"[\\:]", name)):

@@ -1,6 +1,7 @@
 """The answers file: TOML in, TOML out, with the line of every key for errors.
 
-The package's answers stand on top, one ``[[op]]`` table an op below.
+The package's answers stand on top, one ``[[op]]`` table an op below. The file that a generated
+package keeps has a table ``[opscaffold]`` besides, which is no answer and is passed over here.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _TOKEN = re.compile(
 _AT_LINE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 _BARE = {"\b": r"\b", "\t": r"\t", "\n": r"\n", "\f": r"\f", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 
+RECORD = "opscaffold"
+
 Place = tuple[str | int, ...]
 
 
@@ -64,6 +67,11 @@ def parse(text: str, name: str) -> Answers:
     except (RecursionError, ValueError):
         raise AnswerError("is not valid TOML: nested or numbered beyond reason", name) from None
     lines = _lines(text)
+    if not isinstance(data.pop(RECORD, {}), dict):
+        raise AnswerError(
+            f"{RECORD} is the table of a package's record; leave it out",
+            _at(name, lines, (RECORD,)),
+        )
     ops = data.pop("op", [])
     if not isinstance(ops, list) or not all(isinstance(op, dict) for op in ops):
         raise AnswerError(
@@ -166,19 +174,27 @@ def _lines(text: str) -> dict[Place, int]:
     return lines
 
 
-def dump(answers: Answers) -> str:
-    """Write answers as TOML that ``parse`` reads back to the same values."""
+def dump(answers: Answers, record: Mapping[str, str | int] | None = None) -> str:
+    """Write answers as TOML that ``parse`` reads back to the same values.
+
+    ``record`` is what a generated package notes besides, in a table of its own.
+    """
     out = ["# Answers of `opscaffold new`. The same package again: opscaffold new --answers FILE\n"]
     out += [_line(key, given.value) for key, given in answers.package.items()]
+    if record is not None:
+        out.append(f"\n# What made the package: opscaffold update starts from it.\n[{RECORD}]\n")
+        out += [_line(key, value) for key, value in record.items()]
     for table in answers.ops:
         out.append("\n[[op]]\n")
         out += [_line(key, given.value) for key, given in table.items()]
     return "".join(out)
 
 
-def _line(key: str, value: Value) -> str:
+def _line(key: str, value: Value | int) -> str:
     if isinstance(value, bool):
         return f"{key} = {'true' if value else 'false'}\n"
+    if isinstance(value, int):
+        return f"{key} = {value}\n"
     if isinstance(value, str):
         return f"{key} = {_quoted(value)}\n"
     return f"{key} = [{', '.join(_quoted(item) for item in value)}]\n"

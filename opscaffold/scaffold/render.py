@@ -8,11 +8,14 @@ import os
 import shutil
 import tempfile
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from opscaffold.errors import UserError
 from opscaffold.scaffold.languages import LANGUAGES
+from opscaffold.scaffold.managed import record_files
+from opscaffold.scaffold.managed_files import Generated
+from opscaffold.scaffold.managed_origin import make_record
 from opscaffold.scaffold.package_context import PackageContext, build_context
 from opscaffold.scaffold.spec import KernelLanguage, PackageSpec
 from opscaffold.scaffold.templates import TemplateError, template_directory
@@ -62,28 +65,68 @@ def render_package(
     made = _make_directories(parent)
     try:
         with _scratch(parent) as scratch:
+            rendered = Path(scratch) / spec.name
             files = _render_into(context, Path(scratch), own)
-            _move(Path(scratch) / spec.name, target, Path(scratch), force=force)
+            files = (*_write_record(spec, rendered, files, target, own), *files)
+            _move(rendered, target, Path(scratch), force=force)
     except OSError as error:
         _remove_directories(made)
         raise CannotWriteError(f"cannot write {target}: {error.strerror or error}") from error
     except BaseException:
         _remove_directories(made)
         raise
-    return RenderResult(target, files)
+    return RenderResult(target, tuple(sorted(files)))
 
 
 def preview(spec: PackageSpec, own: Path | None = None) -> dict[Path, str]:
     """What ``render_package`` would write: each file's text by its path below the package.
 
-    Nothing is written outside the system's temporary directory. Raises like ``render_package``.
+    The record that the package keeps of itself is left out. Nothing is written outside the
+    system's temporary directory. Raises like ``render_package``.
+    """
+    # Templates of one's own may have files that are no text.
+    return {
+        Path(path): file.data.decode("utf-8", "backslashreplace")
+        for path, file in render_files(spec, own).items()
+    }
+
+
+def render_files(spec: PackageSpec, own: Path | None = None) -> dict[PurePosixPath, Generated]:
+    """Each file that the templates make of ``spec``, by its path below the package, sorted.
+
+    The record of the package is none of them. Nothing is written outside the system's temporary
+    directory. Raises like ``render_package``.
     """
     context = build_context(spec)
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as scratch:
         files = _render_into(context, Path(scratch), own)
-        root = Path(scratch) / spec.name
-        # Templates of one's own may have files that are no text.
-        return {path: (root / path).read_text("utf-8", "backslashreplace") for path in files}
+        return _generated(Path(scratch) / spec.name, files)
+
+
+def _generated(root: Path, files: tuple[Path, ...]) -> dict[PurePosixPath, Generated]:
+    return {
+        PurePosixPath(path.as_posix()): Generated(
+            (root / path).read_bytes(), bool((root / path).stat().st_mode & 0o100)
+        )
+        for path in files
+    }
+
+
+def _write_record(
+    spec: PackageSpec, rendered: Path, files: tuple[Path, ...], target: Path, own: Path | None
+) -> list[Path]:
+    record = make_record(spec, _generated(rendered, files), target, own)
+    made: list[Path] = []
+    try:
+        for path, data in record_files(record).items():
+            rendered.joinpath(path).parent.mkdir(exist_ok=True)
+            rendered.joinpath(path).write_bytes(data)
+            made.append(Path(path))
+    except ValueError as error:
+        raise TemplateError(
+            f"the templates in {own} make a file that may not be: {error}"
+        ) from None
+    return made
 
 
 def _render_into(context: PackageContext, scratch: Path, own: Path | None) -> tuple[Path, ...]:

@@ -31,7 +31,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    ours = {".git", ".opscaffold-run"}
+    ours = {".git", ".opscaffold.run"}
     found = (p for p in root.rglob("*") if p.is_file() and ours.isdisjoint(p.parts))
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
 
@@ -391,8 +391,8 @@ def test_git_sees_nothing_even_where_it_comes_later(root: Path) -> None:
         subprocess.run(["git", "init", "-q"], cwd=root, check=True)
         command = ["git", "status", "--porcelain"]
         said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
-        assert (root / ".opscaffold-run").is_dir()
-        assert ".opscaffold-run" not in said
+        assert (root / ".opscaffold.run").is_dir()
+        assert ".opscaffold.run" not in said
 
 
 def test_the_journal_lies_in_the_git_directory_of_worktrees_and_submodules(root: Path) -> None:
@@ -425,7 +425,7 @@ def test_the_journal_lies_in_the_git_directory_of_worktrees_and_submodules(root:
 
 def test_a_git_directory_that_is_none_is_passed_by(root: Path) -> None:
     (root / ".git").write_text("gitdir: /nowhere\n")
-    assert find_state(root).directory == root / ".opscaffold-run"
+    assert find_state(root).directory == root / ".opscaffold.run"
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="owners are a matter of POSIX")
@@ -445,13 +445,13 @@ def test_state_of_another_user_is_not_followed(root: Path, monkeypatch: pytest.M
             act()
     (root / ".git").mkdir()
     (root / ".git" / "HEAD").touch()
-    assert find_state(root).directory == root / ".opscaffold-run"
+    assert find_state(root).directory == root / ".opscaffold.run"
 
 
 def test_a_link_in_place_of_the_state_is_not_followed(root: Path) -> None:
     elsewhere = root.parent / "elsewhere"
     elsewhere.mkdir()
-    (root / ".opscaffold-run").symlink_to(elsewhere)
+    (root / ".opscaffold.run").symlink_to(elsewhere)
     for act in (lambda: recover(root), lambda: write_units(root, two(root))):
         with pytest.raises(UserError, match="not a directory that opscaffold made"):
             act()

@@ -36,6 +36,11 @@ def tree(root: Path) -> dict[str, bytes]:
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
+def rendered(root: Path) -> dict[str, bytes]:
+    """What the templates made, without the record that the package keeps of it."""
+    return {path: data for path, data in tree(root).items() if not path.startswith(".opscaffold/")}
+
+
 def names_in(directory: Path) -> list[str]:
     return sorted(p.name for p in directory.iterdir())
 
@@ -71,11 +76,11 @@ def test_the_same_spec_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_the_order_of_the_ops_does_not_matter(tmp_path: Path) -> None:
     turned = replace(SPEC, ops=SPEC.ops[::-1])
     first, second = render_package(SPEC, tmp_path / "a"), render_package(turned, tmp_path / "b")
-    assert tree(first.path) == tree(second.path)
+    assert rendered(first.path) == rendered(second.path)
 
 
 def test_line_ends_are_those_of_unix(tmp_path: Path) -> None:
-    for content in tree(render_package(SPEC, tmp_path).path).values():
+    for content in rendered(render_package(SPEC, tmp_path).path).values():
         assert b"\r" not in content
         assert content == b"" or (content.endswith(b"\n") and not content.endswith(b"\n\n"))
 
@@ -211,7 +216,7 @@ def test_a_parent_that_is_a_file_is_named(tmp_path: Path) -> None:
 def test_a_preview_is_what_would_be_written_and_writes_nothing(tmp_path: Path) -> None:
     shown = preview(SPEC)
     made = render_package(SPEC, tmp_path).path
-    assert {p.as_posix(): text.encode() for p, text in shown.items()} == tree(made)
+    assert {p.as_posix(): text.encode() for p, text in shown.items()} == rendered(made)
 
 
 def test_the_working_directory_and_the_home_are_left_alone(
