@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import typer
@@ -190,3 +192,11 @@ def test_ctrl_c_ends_a_running_command_with_130() -> None:
 def test_the_shell_completes_command_names() -> None:
     done = run(_OPSCAFFOLD_COMPLETE="complete_bash", COMP_WORDS="opscaffold mi", COMP_CWORD="1")
     assert done.stdout.split() == ["migrate"]
+
+
+def test_the_table_of_exit_codes_has_each_of_them() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+    listed = [int(code) for code in re.findall(r"^\| (\d+) \| ", page, re.MULTILINE)]
+    assert listed == sorted(
+        {module.OK, 1, module.USAGE, module.FAULT, module.INTERRUPTED, module.READER_LEFT}
+    )

@@ -83,6 +83,13 @@ def check(
             "configuration. May be repeated.",
         ),
     ] = None,
+    force_exclude: Annotated[
+        bool,
+        typer.Option(
+            "--force-exclude",
+            help="Leave out what is excluded also where it is named, as hooks name each file.",
+        ),
+    ] = False,
     diff_base: Annotated[
         str | None,
         typer.Option(
@@ -145,7 +152,14 @@ def check(
         # Of what a terminal cannot show, show the escape.
         sys.stdout.reconfigure(errors="backslashreplace")
     known = _read_baseline(baseline) if baseline is not None and not write_baseline else None
-    reading = _Reading(paths or [], root, exclude, stdin_filename, notebooks=notebooks)
+    reading = _Reading(
+        paths or [],
+        root,
+        exclude,
+        stdin_filename,
+        notebooks=notebooks,
+        force_exclude=force_exclude,
+    )
     if diff_base is not None and reading.overlay:
         raise UserError("--diff-base compares files, and stdin is none")
     entry = None
@@ -215,11 +229,12 @@ class _Reading:
         stdin_filename: Path | None,
         *,
         notebooks: bool = False,
+        force_exclude: bool = False,
     ) -> None:
         from opscaffold.config.load import load_config
         from opscaffold.errors import UserError
         from opscaffold.fs.paths import real_path
-        from opscaffold.source.files import find_root
+        from opscaffold.source.files import find_root, without_excluded
 
         self.overlay: dict[Path, bytes] = {}
         self.found: FoundFiles | None = None
@@ -241,6 +256,8 @@ class _Reading:
         self.root = real_path(root if root is not None else find_root(self.paths))
         self.config = load_config(self.root)
         self.exclude = self.config.excluded(exclude)
+        if force_exclude and not self.overlay:
+            self.paths = without_excluded(self.paths, self.root, self.exclude)
         named = any(path.suffix == ".ipynb" for path in self.paths)
         self.notebooks = notebooks or named or self.config.notebooks
 

@@ -120,10 +120,18 @@ def migrate(
     exclude: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="PATTERN",
             help="A git-ignore pattern of files to leave out; replaces `exclude` of the "
-            "configuration. May be repeated."
+            "configuration. May be repeated.",
         ),
     ] = None,
+    force_exclude: Annotated[
+        bool,
+        typer.Option(
+            "--force-exclude",
+            help="Leave out what is excluded also where it is named, as hooks name each file.",
+        ),
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Say only what needs a person.")
     ] = False,
@@ -167,6 +175,7 @@ def migrate(
             "--out-naming": out_naming,
             "--compat": compat,
             "--exclude": exclude,
+            "--force-exclude": force_exclude,
             "--tests": tests,
             "--report": report,
             "--verify": verify,
@@ -182,6 +191,7 @@ def migrate(
         ignore=listed(ignore) or (),
         only=only or (),
         exclude=exclude,
+        force_exclude=force_exclude,
     )
     run.write, run.interactive, run.check = write, interactive, check
     run.plan_path, run.report_path, run.tests_path, run.force = plan, report, tests, force

@@ -22,7 +22,7 @@ from opscaffold.migrate.plan import Options
 from opscaffold.migrate.steps import units
 from opscaffold.report.diff import unified_diff, write_diff
 from opscaffold.rules.selection import chosen_for
-from opscaffold.source.files import find_root
+from opscaffold.source.files import find_root, without_excluded
 
 if TYPE_CHECKING:
     from opscaffold.cli.migrate_verify import Prover
@@ -43,6 +43,7 @@ class Run:
         ignore: Sequence[str],
         only: Sequence[str],
         exclude: list[str] | None,
+        force_exclude: bool = False,
     ) -> None:
         for path in paths:
             if not path.exists():
@@ -51,11 +52,13 @@ class Run:
         for path in paths:
             if not path.resolve().is_relative_to(self.root):
                 raise UserError(f"{path} lies outside the root {self.root}: choose another --root")
-        self.paths = paths
+        self.paths: Sequence[Path] = paths
         self.config = load_config(self.root)
         self.codes = chosen_for(self.config, select, ignore)
         self.only = frozenset(only)
         self.exclude = self.config.excluded(exclude)
+        if force_exclude:
+            self.paths = without_excluded(paths, self.root, self.exclude)
         self.chosen = Options()
         self.write = self.interactive = self.check = False
         self.plan_path: Path | None = None

@@ -86,6 +86,23 @@ def find_files(
     return _find(paths, root, _WITH_NOTEBOOKS if notebooks else _PYTHON, exclude)
 
 
+def without_excluded(paths: Sequence[Path], root: Path, exclude: Sequence[str]) -> list[Path]:
+    """Return the paths, less the files among them that match ``exclude``.
+
+    For callers that name each file of a project, as hooks do: ``find_files`` takes named ones.
+    """
+    if not exclude:
+        return list(paths)
+    spec, base = _spec(exclude), os.path.realpath(root)
+
+    def matches(path: Path) -> bool:
+        real = os.path.realpath(path)
+        inside = real.startswith(os.path.join(base, ""))
+        return inside and not os.path.isdir(real) and spec.match_file(_relative(real, base))
+
+    return [path for path in paths if not matches(path)]
+
+
 def find_documents(paths: Sequence[Path], root: Path, *, exclude: Sequence[str] = ()) -> list[Path]:
     """Return the Markdown files under the paths, by the same rules as ``find_files``."""
     return _find(paths, root, _DOCUMENTS, exclude)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opscaffold.source.files import find_documents, find_files, find_root
+from opscaffold.source.files import find_documents, find_files, find_root, without_excluded
 
 
 def make(root: Path, *names: str) -> None:
@@ -85,6 +85,18 @@ def test_files_named_by_themselves_are_always_taken(repository):
         "skip/b.py",
         "stub.pyi",
     ]
+
+
+def test_named_files_can_be_left_out_where_they_are_excluded(repository):
+    make(repository, "a.py", "skip/b.py", "skip/c/d.py")
+    named = [repository / name for name in ("a.py", "skip/b.py", "skip")]
+    assert without_excluded(named, repository, ("skip/",)) == [
+        repository / "a.py",
+        repository / "skip",
+    ]
+    assert without_excluded(named, repository, ()) == named
+    outside = repository.parent / "skip" / "e.py"
+    assert without_excluded([outside], repository, ("skip/",)) == [outside]
 
 
 def test_nested_repositories_are_read_too(repository):
