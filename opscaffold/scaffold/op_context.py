@@ -119,7 +119,7 @@ def _imports(plan: OpPlan) -> Lines:
     helpers = sorted({*_helpers(plan), *own.helpers})
     local: dict[str, Lines] = {}
     if helpers:
-        local["_contract"] = helpers
+        local[plan.package.support] = helpers
     local |= {module: [*names] for module, names in own.local.items()}
     if local:
         lines.append("")

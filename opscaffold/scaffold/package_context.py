@@ -59,16 +59,18 @@ class UnfitSpecError(UserError):
     """A spec that PyTorch would take, but of which no typed package can be made."""
 
 
-def build_context(spec: PackageSpec) -> PackageContext:
-    """The context, laid out for the smallest line length that all of it fits.
+def build_context(spec: PackageSpec, width: int | None = None) -> PackageContext:
+    """The context, laid out for the smallest line length that all of it fits, or for ``width``.
 
-    Raises NoSizesError where a shape expression fits no sample, UnfitSpecError, and
-    DerivationError where a contract lacks a form that the spec asks for.
+    Raises TooWideError where ``width`` is too small, NoSizesError where a shape expression fits no
+    sample, UnfitSpecError, and DerivationError where a contract lacks a form that is asked for.
     """
     _require_fit(spec)
-    for width in WIDTHS[:-1]:
+    if width is not None:
+        return _build(spec, Layout(width))
+    for each in WIDTHS[:-1]:
         with contextlib.suppress(TooWideError):
-            return _build(spec, Layout(width))
+            return _build(spec, Layout(each))
     return _build(spec, Layout(WIDTHS[-1]))
 
 
@@ -83,7 +85,7 @@ def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
     imports: Lines = []
     for module in sorted(modules, key=lambda m: natural_key(m.op.file)):
         names = [f.form.name for f in module.op.forms]
-        imports += layout.import_from(f"{spec.module}.ops.{module.op.file}", names)
+        imports += layout.import_from(f"{spec.ops_package}.{module.op.file}", names)
     names = sorted(f.form.name for m in modules for f in m.op.forms)
     exports = layout.statement(
         "__all__ = ", Group("[", tuple(quote(n) for n in names), "]"), depth=0

@@ -19,7 +19,7 @@ def reference_lines(plan: OpPlan) -> tuple[Lines, Lines]:
         "list[Any]",
     )
     plain = Placeholder(placeholder.reads, placeholder.fake, placeholder.names, plan.layout)
-    helper = f"{plan.package.module}._contract.first_place"
+    helper = f"{plan.package.support_module}.first_place"
     if first.kind is Kind.OUT:
         fresh = [Target(t.name, t.multiple) for t in plan.mutated]
         body = plain.reference_lines([], fresh, helper)

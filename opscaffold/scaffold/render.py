@@ -91,13 +91,16 @@ def preview(spec: PackageSpec, own: Path | None = None) -> dict[Path, str]:
     }
 
 
-def render_files(spec: PackageSpec, own: Path | None = None) -> dict[PurePosixPath, Generated]:
+def render_files(
+    spec: PackageSpec, own: Path | None = None, width: int | None = None
+) -> dict[PurePosixPath, Generated]:
     """Each file that the templates make of ``spec``, by its path below the package, sorted.
 
     The record of the package is none of them. Nothing is written outside the system's temporary
-    directory. Raises like ``render_package``.
+    directory. Raises like ``render_package``, and TooWideError where a line of ``width`` is too
+    short; without one, the line length is that which the ops need.
     """
-    context = build_context(spec)
+    context = build_context(spec, width)
     with tempfile.TemporaryDirectory(prefix=_PREFIX) as scratch:
         files = _render_into(context, Path(scratch), own)
         return _generated(Path(scratch) / spec.name, files)

@@ -74,7 +74,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class PackageSpec:
-    """A package of ops. ``name`` is the distribution's, ``module`` the import package's."""
+    """A package of ops. ``name`` is the distribution's, ``module`` the import package's.
+
+    ``folder`` is the package within it that holds the ops, ``support`` the module that they share:
+    others than here where a package of somebody's own has these names already.
+    """
 
     name: str
     module: str
@@ -83,3 +87,15 @@ class PackageSpec:
     torch_min: tuple[int, int] = (2, 13)
     description: str = ""
     registration: Registration = Registration.CUSTOM_OP
+    folder: str = "ops"
+    support: str = "_contract"
+
+    @property
+    def ops_package(self) -> str:
+        """The dotted name of the package that holds the ops, one module each."""
+        return f"{self.module}.{self.folder}"
+
+    @property
+    def support_module(self) -> str:
+        """The dotted name of the module that the ops share."""
+        return f"{self.module}.{self.support}"
