@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opscaffold.cli.new_answers import gather, only, several
+from opscaffold.cli import op_flags
+from opscaffold.cli.new_answers import gather
 from opscaffold.cli.new_texts import next_steps_text, ops_text, tree_text
 
 if TYPE_CHECKING:
@@ -63,114 +64,21 @@ def new(
             "cost less.",
         ),
     ] = None,
-    schema: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--schema",
-            metavar="SCHEMA",
-            help="An op by its schema: 'mylib::scale(Tensor x, float alpha=1.0) -> Tensor'. "
-            "May be repeated.",
-        ),
-    ] = None,
-    signature: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--signature",
-            metavar="DEF",
-            help="An op by its signature: 'def scale(x: Tensor, alpha: float = 1.0) -> Tensor'. "
-            "May be repeated.",
-        ),
-    ] = None,
-    op: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--op",
-            metavar="NAME",
-            help="Name of one op: the flags below are then about it, new or given otherwise. "
-            "Several ops are told by --schema, --signature or --answers.",
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option("--kind", metavar="KIND", help="functional, in-place, out or mutable."),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            metavar="ARGUMENT",
-            help="An argument: 'float alpha=1.0' or 'alpha: float = 1.0'; '*' makes those behind "
-            "it keyword-only. Repeat in order.",
-        ),
-    ] = None,
-    out: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--out", metavar="NAME", help="Name of a buffer of an out= op. Repeat in order."
-        ),
-    ] = None,
-    mutates: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--mutates", metavar="NAME", help="Name of an argument the op writes. May be repeated."
-        ),
-    ] = None,
-    returns: Annotated[
-        str | None,
-        typer.Option(
-            "--returns",
-            metavar="RETURNS",
-            help="Tensor, (Tensor, Tensor), Tensor[], ..., or () if none.",
-        ),
-    ] = None,
-    fake: Annotated[
-        str | None,
-        typer.Option(
-            "--fake",
-            metavar="RULE",
-            help="Sizes of the outputs: same, broadcast, expression or dynamic.",
-        ),
-    ] = None,
-    fake_like: Annotated[
-        str | None,
-        typer.Option(
-            "--fake-like", metavar="NAME", help="The Tensor argument the outputs are like."
-        ),
-    ] = None,
-    fake_shape: Annotated[
-        str | None,
-        typer.Option(
-            "--fake-shape",
-            metavar="SIZES",
-            help="One expression a dimension, with commas: 'x.shape[0], 2 * n'.",
-        ),
-    ] = None,
-    autograd: Annotated[
-        bool | None,
-        typer.Option(
-            "--autograd/--no-autograd", help="Write a backward (default: where an op can have one)."
-        ),
-    ] = None,
-    family: Annotated[
-        bool | None,
-        typer.Option(
-            "--family/--no-family", help="Make the functional, in-place and out= ops of one."
-        ),
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            "--kernel",
-            metavar="LANGUAGE",
-            help="What kernels are written in: torch (default), numpy, triton or cpp.",
-        ),
-    ] = None,
-    answers: Annotated[
-        Path | None,
-        typer.Option(
-            "--answers", metavar="FILE", help="Read answers from this TOML file; flags overrule it."
-        ),
-    ] = None,
+    schema: op_flags.Schema = None,
+    signature: op_flags.Signature = None,
+    op: op_flags.Op = None,
+    kind: op_flags.Kind = None,
+    param: op_flags.Param = None,
+    out: op_flags.Out = None,
+    mutates: op_flags.Mutates = None,
+    returns: op_flags.Returns = None,
+    fake: op_flags.Fake = None,
+    fake_like: op_flags.FakeLike = None,
+    fake_shape: op_flags.FakeShape = None,
+    autograd: op_flags.Autograd = None,
+    family: op_flags.Family = None,
+    kernel: op_flags.Kernel = None,
+    answers: op_flags.Answers = None,
     save_answers: Annotated[
         Path | None,
         typer.Option(
@@ -185,9 +93,7 @@ def new(
             help="Render your own templates. They are programs: use those you trust.",
         ),
     ] = None,
-    defaults: Annotated[
-        bool, typer.Option("--defaults", help="Ask nothing: take the default of what is not given.")
-    ] = False,
+    defaults: op_flags.Defaults = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the files and write nothing.")
     ] = False,
@@ -200,20 +106,20 @@ def new(
     What no flag and no file answers is asked on the terminal. Without a terminal, what has no
     default must be given.
     """
-    about: dict[str, Value | None] = {
-        "name": only(op),
-        "kind": kind,
-        "params": several(param),
-        "out": several(out),
-        "mutates": several(mutates),
-        "returns": returns,
-        "fake": fake,
-        "fake_like": fake_like,
-        "fake_shape": fake_shape,
-        "autograd": autograd,
-        "family": family,
-        "kernel": kernel,
-    }
+    about = op_flags.about_one(
+        op=op,
+        kind=kind,
+        param=param,
+        out=out,
+        mutates=mutates,
+        returns=returns,
+        fake=fake,
+        fake_like=fake_like,
+        fake_shape=fake_shape,
+        autograd=autograd,
+        family=family,
+        kernel=kernel,
+    )
     whole: dict[str, Value | None] = {
         "package": package,
         "description": description,
@@ -221,8 +127,7 @@ def new(
         "torch_min": torch_min,
         "registration": registration,
     }
-    ops = [("schema", text) for text in schema or ()]
-    ops += [("signature", text) for text in signature or ()]
+    ops = op_flags.told_whole(schema, signature)
     if template is not None:
         _check_layout(template)
     given = gather(whole, ops, about, answers)
