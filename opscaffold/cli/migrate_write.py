@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -88,6 +87,7 @@ def write(root: Path, parts: Sequence[Unit], *, backup: bool, progress: Progress
     Raises UnitsError, InterruptedWriteError; what was written is said first.
     """
     from opscaffold.fs.journal import InterruptedWriteError, UnitsError, write_units
+    from opscaffold.fs.tree import make_parents
 
     done = 0
 
@@ -100,7 +100,7 @@ def write(root: Path, parts: Sequence[Unit], *, backup: bool, progress: Progress
     if not parts:
         return
     new = [path for part in parts for path, (old, _) in part.changes.items() if old is None]
-    directories = _made(root, new)
+    directories = make_parents(root, new)
     try:
         with progress or nullcontext():
             write_units(
@@ -116,19 +116,3 @@ def write(root: Path, parts: Sequence[Unit], *, backup: bool, progress: Progress
             typer.echo(CACHES, err=True)
         raise
     typer.echo(CACHES, err=True)
-
-
-def _made(root: Path, files: Sequence[Path]) -> list[Path]:
-    """Make the directories that new files need, and return those that were not there."""
-    from opscaffold.fs.atomic import as_write_error
-
-    made: list[Path] = []
-    for path in files:
-        missing = [each for each in (path.parent, *path.parent.parents) if not each.exists()]
-        for directory in reversed(missing):
-            # Where a link leads out of the project, the write is refused.
-            if Path(os.path.realpath(directory)).is_relative_to(os.path.realpath(root)):
-                with as_write_error(directory):
-                    directory.mkdir()
-                made.append(directory)
-    return made

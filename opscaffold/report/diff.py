@@ -27,12 +27,13 @@ _ESCAPES = {
 }
 
 
-def unified_diff(changes: Mapping[Path, tuple[bytes | None, bytes]], root: Path) -> bytes:
+def unified_diff(changes: Mapping[Path, tuple[bytes | None, bytes | None]], root: Path) -> bytes:
     """Return the diff of (old, new) bytes of files, sorted by name; empty where none differ.
 
     Names are relative to ``root``, where ``git apply`` or ``patch -p1`` is to run, and quoted
     as git does. Lines end at ``\\n`` alone, so any encoding and any newline style comes through.
-    ``None`` as old bytes stands for a file that does not exist yet.
+    ``None`` as old bytes stands for a file that does not exist yet, as new ones for one that is
+    removed.
     Raises ValueError for a file that is not under ``root``.
     """
     named = {_name(path, root): change for path, change in changes.items()}
@@ -66,7 +67,7 @@ def _write_coloured(diff: bytes, out: TextIO) -> None:
 
 
 def _style(line: str) -> str:
-    if line.startswith(("diff --git ", "--- ", "+++ ", "new file ")):
+    if line.startswith(("diff --git ", "--- ", "+++ ", "new file ", "deleted file ")):
         return "bold"
     for prefix, style in (("@@", "cyan"), ("+", "green"), ("-", "red"), ("\\", "dim")):
         if line.startswith(prefix):
@@ -86,19 +87,21 @@ def _name(path: Path, root: Path) -> bytes:
     return os.fsencode(absolute.relative_to(base).as_posix())
 
 
-def _file(name: bytes, old: bytes | None, new: bytes) -> bytes:
+def _file(name: bytes, old: bytes | None, new: bytes | None) -> bytes:
     if old == new:
         return b""
     a, b = _quoted(b"a/" + name), _quoted(b"b/" + name)
     lines = [b"diff --git " + a + b" " + b]
     if old is None:
         lines.append(b"new file mode 100644")
+    if new is None:
+        lines.append(b"deleted file mode 100644")
     if old or new:
         # A tab ends a name with a space in it: readers take what follows a space for a time.
         tab = b"\t" if b" " in name else b""
         lines.append(b"--- " + (b"/dev/null" if old is None else a + tab))
-        lines.append(b"+++ " + b + tab)
-    return b"\n".join(lines) + b"\n" + b"".join(_hunks(_lines(old or b""), _lines(new)))
+        lines.append(b"+++ " + (b"/dev/null" if new is None else b + tab))
+    return b"\n".join(lines) + b"\n" + b"".join(_hunks(_lines(old or b""), _lines(new or b"")))
 
 
 def _quoted(name: bytes) -> bytes:
