@@ -7,9 +7,11 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TextIO
 
 CONTEXT = 3
+_TEXT, _PROGRAM = b"100644", b"100755"
 
 # What is done, the lines of the old file, and those of the new, as difflib tells it.
 _Operation = tuple[str, int, int, int, int]
@@ -27,16 +29,22 @@ _ESCAPES = {
 }
 
 
-def unified_diff(changes: Mapping[Path, tuple[bytes | None, bytes | None]], root: Path) -> bytes:
+def unified_diff(
+    changes: Mapping[Path, tuple[bytes | None, bytes | None]],
+    root: Path,
+    executable: Mapping[Path, bool] = MappingProxyType({}),
+) -> bytes:
     """Return the diff of (old, new) bytes of files, sorted by name; empty where none differ.
 
     Names are relative to ``root``, where ``git apply`` or ``patch -p1`` is to run, and quoted
     as git does. Lines end at ``\\n`` alone, so any encoding and any newline style comes through.
     ``None`` as old bytes stands for a file that does not exist yet, as new ones for one that is
-    removed.
+    removed. ``executable`` has the files that get or lose the bit of a program.
     Raises ValueError for a file that is not under ``root``.
     """
-    named = {_name(path, root): change for path, change in changes.items()}
+    named = {
+        _name(path, root): (old, new, executable.get(path)) for path, (old, new) in changes.items()
+    }
     return b"".join(_file(name, *named[name]) for name in sorted(named))
 
 
@@ -67,7 +75,9 @@ def _write_coloured(diff: bytes, out: TextIO) -> None:
 
 
 def _style(line: str) -> str:
-    if line.startswith(("diff --git ", "--- ", "+++ ", "new file ", "deleted file ")):
+    if line.startswith(
+        ("diff --git ", "--- ", "+++ ", "new file ", "deleted file ", "old mode ", "new mode ")
+    ):
         return "bold"
     for prefix, style in (("@@", "cyan"), ("+", "green"), ("-", "red"), ("\\", "dim")):
         if line.startswith(prefix):
@@ -87,16 +97,19 @@ def _name(path: Path, root: Path) -> bytes:
     return os.fsencode(absolute.relative_to(base).as_posix())
 
 
-def _file(name: bytes, old: bytes | None, new: bytes | None) -> bytes:
-    if old == new:
+def _file(name: bytes, old: bytes | None, new: bytes | None, executable: bool | None) -> bytes:
+    if old == new and executable is None:
         return b""
     a, b = _quoted(b"a/" + name), _quoted(b"b/" + name)
     lines = [b"diff --git " + a + b" " + b]
+    program = _PROGRAM if executable else _TEXT
     if old is None:
-        lines.append(b"new file mode 100644")
-    if new is None:
-        lines.append(b"deleted file mode 100644")
-    if old or new:
+        lines.append(b"new file mode " + program)
+    elif new is None:
+        lines.append(b"deleted file mode " + _TEXT)
+    elif executable is not None:
+        lines += [b"old mode " + (_TEXT if executable else _PROGRAM), b"new mode " + program]
+    if old != new and (old or new):
         # A tab ends a name with a space in it: readers take what follows a space for a time.
         tab = b"\t" if b" " in name else b""
         lines.append(b"--- " + (b"/dev/null" if old is None else a + tab))

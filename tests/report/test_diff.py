@@ -136,6 +136,31 @@ def test_a_new_file_is_created_by_the_diff(scratch: Path) -> None:
     assert path.read_bytes() == b"x = 1\n"
 
 
+@pytest.mark.parametrize("data", [b"x = 1\n", b"", b"no newline"])
+def test_a_removed_file_is_removed_by_the_diff(data: bytes, scratch: Path) -> None:
+    path = scratch / "old file.py"
+    path.write_bytes(data)
+    apply(unified_diff({path: (data, None)}, scratch), scratch)
+    assert not path.exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such bit")
+@pytest.mark.parametrize("new", [b"a\n", b"b\n"])
+def test_the_bit_of_a_program_is_set_and_taken_by_the_diff(new: bytes, scratch: Path) -> None:
+    old, made = scratch / "old.sh", scratch / "made.sh"
+    made.unlink(missing_ok=True)
+    old.write_bytes(b"a\n")
+    old.chmod(0o644)
+    apply(
+        unified_diff({old: (b"a\n", new), made: (None, new)}, scratch, {old: True, made: True}),
+        scratch,
+    )
+    assert old.read_bytes() == made.read_bytes() == new
+    assert old.stat().st_mode & made.stat().st_mode & 0o100
+    apply(unified_diff({old: (new, new)}, scratch, {old: False}), scratch)
+    assert not old.stat().st_mode & 0o100
+
+
 def test_equal_bytes_give_no_diff() -> None:
     assert unified_diff({Path("r/f"): (b"a\r\n", b"a\r\n")}, Path("r")) == b""
 
