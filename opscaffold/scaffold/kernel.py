@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from opscaffold.contract.pytypes import return_annotation_text
 from opscaffold.scaffold.arguments import Shape, returns_tensor
+from opscaffold.scaffold.dialect import PYTORCH, Dialect
 from opscaffold.scaffold.layout import Group
+from opscaffold.scaffold.placeholder import Placeholder
 from opscaffold.scaffold.plan import Function, Lines, OpPlan
 from opscaffold.scaffold.registration import returned_lines
 from opscaffold.scaffold.targets import Target
@@ -27,10 +31,11 @@ def metadata_function(plan: OpPlan) -> Function:
     return Function(head, [*place, *result])
 
 
-def kernel_function(plan: OpPlan) -> Function:
-    """The kernel that all ops of the module share."""
+def kernel_function(plan: OpPlan, dialect: Dialect = PYTORCH) -> Function:
+    """The kernel that all ops of the module share; of PyTorch calls unless told otherwise."""
+    p = replace(plan.placeholder, dialect=dialect)
     inputs = [a.declaration for a in plan.first.arguments]
-    body = plan.placeholder.value_lines()
+    body = p.value_lines()
     name = plan.names["_kernel"]
     if not plan.fresh and not plan.mutated:
         head = plan.layout.define(name, inputs, return_annotation_text(plan.first.contract.returns))
@@ -39,33 +44,28 @@ def kernel_function(plan: OpPlan) -> Function:
         buffers = [
             f"{t.name}: {'list[Tensor]' if t.shape is Shape.LIST else 'Tensor'}" for t in plan.fresh
         ]
-        body += plan.placeholder.writing_lines(
-            [*plan.mutated, *(t for t in plan.fresh if t.shape is Shape.PLAIN)]
-        )
-        body += _list_writing(plan)
+        body += p.writing_lines([*plan.mutated, *(t for t in plan.fresh if t.shape is Shape.PLAIN)])
+        body += _list_writing(plan, p)
         return Function(plan.layout.define(name, [*inputs, *buffers], "None"), body or [])
     returned = tuple(r for r in plan.first.contract.returns if returns_tensor(r))
     head = plan.layout.define(name, inputs, return_annotation_text(returned))
-    return Function(head, [*body, *_dynamic_body(plan)])
+    return Function(head, [*body, *_dynamic_body(plan, p)])
 
 
-def _list_writing(plan: OpPlan) -> Lines:
+def _list_writing(plan: OpPlan, p: Placeholder) -> Lines:
     lines: Lines = []
-    write = "copy_" if plan.placeholder.value_is_tensor else "fill_"
     for target in plan.fresh:
         if target.shape is not Shape.LIST:
             continue
         for n, multiple in enumerate(target.multiples()):
-            text = f"{target.name}[{n}].{write}({multiple} * {plan.placeholder.value})"
-            lines += plan.layout.line(text)
+            lines += plan.layout.line(p.writing(f"{target.name}[{n}]", multiple))
     return lines
 
 
-def _dynamic_body(plan: OpPlan) -> Lines:
+def _dynamic_body(plan: OpPlan, p: Placeholder) -> Lines:
     lines: Lines = []
-    p = plan.placeholder
     if p.like:
-        lines += plan.layout.line(f"{plan.names['mask']} = {p.like} > 0")
+        lines += plan.layout.line(f"{plan.names['mask']} = {p.dialect.read(p.like)} > 0")
     lines += p.place_lines(plan.names["first_place"])
     lines += p.writing_lines(plan.mutated)
     for target in plan.fresh:

@@ -1,16 +1,98 @@
-"""Kernels that compute with numpy, on the CPU."""
+"""Kernels that compute with numpy, on the CPU.
+
+What they return is new memory by construction: numbers are copied into tensors that the op made,
+since a tensor made of an array of another tensor's memory shares it, and nothing tells (FACTS
+section 2).
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from opscaffold.scaffold.language import Language
+from opscaffold.scaffold.arguments import returns_tensor
+from opscaffold.scaffold.dialect import NumpyDialect
+from opscaffold.scaffold.kernel import kernel_function
+from opscaffold.scaffold.language import Dependencies, Imports, Language
+from opscaffold.scaffold.layout import quote
+from opscaffold.scaffold.registration import registration
 from opscaffold.scaffold.spec import KernelLanguage
+
+if TYPE_CHECKING:
+    from opscaffold.scaffold.forms import Form
+    from opscaffold.scaffold.module_tests import FormTests
+    from opscaffold.scaffold.plan import Function, Lines, OpPlan
+    from opscaffold.scaffold.spec import OpSpec, Setting
+
+_DEVICE = "cpu"
+_HELPERS = ("as_array", "fill", "new_tensor")
 
 
 class Numpy(Language):
     """numpy arrays over the memory of the tensors."""
 
     word: ClassVar[KernelLanguage] = KernelLanguage.NUMPY
-    about: ClassVar[str] = "numpy, on the CPU: for code that you have"
-    unready: ClassVar[str] = "kernels in numpy are not made yet; nearest: --kernel torch"
+    about: ClassVar[str] = "numpy, on the CPU alone: for code that you have"
+
+    def refusal(self, op: OpSpec, setting: Setting) -> str | None:  # noqa: ARG002
+        """Refused where no tensor is computed: there is no array then."""
+        if op.contract.mutated or any(map(returns_tensor, op.contract.returns)):
+            return None
+        return (
+            "a numpy kernel fills tensors, and this op neither returns nor writes one; nearest: "
+            "--kernel torch"
+        )
+
+    def dependencies(self) -> Dependencies:
+        """numpy itself."""
+        return Dependencies(run=("numpy",))
+
+    def imports(self, plan: OpPlan) -> Imports:
+        """numpy where the kernel names it, and the helpers that it calls."""
+        lines = "\n".join(self.kernel(plan).body)
+        names = plan.names
+        used = [helper for helper in _HELPERS if f"{names[helper]}(" in lines]
+        if any(a.is_tensor for form in plan.forms for a in form.arguments):
+            used.append("require_cpu")
+        third = [f"import numpy as {names['np']}"] if f"{names['np']}." in lines else []
+        return Imports(third=third, helpers=used)
+
+    def kernel(self, plan: OpPlan) -> Function:
+        """The placeholder on arrays."""
+        names = {name: plan.names[name] for name in ("np", *_HELPERS)}
+        return kernel_function(plan, NumpyDialect(names))
+
+    def registration(self, plan: OpPlan, form: Form, variable: str) -> Function:
+        """As elsewhere, for the CPU alone."""
+        return registration(plan, form, variable, _DEVICE)
+
+    def guards(self, plan: OpPlan, form: Form) -> Lines:
+        """Name the tensor that is elsewhere: what PyTorch would say names none."""
+        tensors = [f"{a.name}={a.name}" for a in form.arguments if a.is_tensor]
+        if not tensors:
+            return []
+        return plan.layout.call("", plan.names["require_cpu"], [quote(form.name), *tensors])
+
+    def raises(self, plan: OpPlan, form: Form) -> list[str]:  # noqa: ARG002
+        """Tensors elsewhere are refused."""
+        if not any(a.is_tensor for a in form.arguments):
+            return []
+        return ["Raises ValueError for a tensor that is not on the CPU."]
+
+    def contract_lines(self, plan: OpPlan) -> list[str]:  # noqa: ARG002
+        """Where it runs."""
+        return ["The kernel computes with numpy, on the CPU alone."]
+
+    def sample_lines(self, plan: OpPlan) -> Lines:
+        """None on other devices."""
+        return [
+            *plan.layout.line(f'if device.type != "{_DEVICE}":'),
+            *plan.layout.comment("numpy computes on the CPU alone.", 2),
+            *plan.layout.line("return", 2),
+        ]
+
+    def more_tests(self, tests: FormTests) -> list[Function]:
+        """That tensors elsewhere are refused by name."""
+        if not any(a.is_tensor for a in tests.form.arguments):
+            return []
+        arguments = [tests.function, "case"]
+        return [tests.first("other_devices", "refuses_other_devices", arguments)]

@@ -123,6 +123,18 @@ class Language:
 
     # Its tests and samples.
 
+    def raises(self, plan: OpPlan, form: Form) -> list[str]:
+        """Sentences about what the public function raises, for its docstring."""
+        return []
+
+    def promises(self, plan: OpPlan) -> list[str] | None:
+        """Sentences in place of those about a placeholder, where they would not be true."""
+        return None
+
+    def unneeded(self, plan: OpPlan) -> Sequence[str]:
+        """Names of ``_contract`` that a placeholder would need, and this kernel does not."""
+        return ()
+
     def sample_lines(self, plan: OpPlan) -> Lines:
         """Statements at the start of a function that yields samples for ``device``."""
         return []

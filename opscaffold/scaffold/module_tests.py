@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opscaffold.contract.model import BaseType, Kind
@@ -213,13 +214,13 @@ class FormTests:
         mode = self.plan.op.fake.mode
         return mode is FakeMode.BROADCAST and len(self.plan.placeholder.plain) > 1
 
-    def once(self, name: str, check: str, arguments: list[str | Group]) -> Function:
+    def once(self, name: str, check: str, arguments: Sequence[str | Group]) -> Function:
         """A test that runs no kernel."""
         head = self.layout.define(self._name(name), [], "None")
         return Function(head, self._call(check, arguments))
 
     def first(
-        self, name: str, check: str, arguments: list[str | Group], *, traces: bool = False
+        self, name: str, check: str, arguments: Sequence[str | Group], *, traces: bool = False
     ) -> Function:
         """A test on the first sample. ``traces`` is whether PyTorch must see into the kernel."""
         cases = self.layout.call("@", f"{self.checks}.first_case", [self.qualname], 0)
@@ -229,7 +230,7 @@ class FormTests:
         self,
         name: str,
         check: str,
-        arguments: list[str | Group],
+        arguments: Sequence[str | Group],
         which: str = "",
         *,
         traces: bool = False,
@@ -243,7 +244,7 @@ class FormTests:
         self,
         name: str,
         check: str,
-        arguments: list[str | Group],
+        arguments: Sequence[str | Group],
         cases: Lines,
         *,
         traces: bool,
@@ -256,6 +257,6 @@ class FormTests:
         suffix = f"{_SUFFIXES[self.form.kind]}_" if len(self.plan.forms) > 1 else ""
         return f"test_{suffix}{name}"
 
-    def _call(self, check: str, arguments: list[str | Group]) -> Lines:
+    def _call(self, check: str, arguments: Sequence[str | Group]) -> Lines:
         given = [a for a in arguments if not (isinstance(a, Group) and not a.items)]
         return self.layout.call("", f"{self.checks}.{check}", given)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opscaffold.scaffold.arguments import Argument, Shape, spread
+from opscaffold.scaffold.dialect import PYTORCH, Dialect, Place
 from opscaffold.scaffold.expressions import (
     number_text,
     or_default,
@@ -38,6 +39,7 @@ class Placeholder:
     buffer: Argument | None = None
     # Whether an input is written before all outputs are: the value must not be that input.
     overwrites: bool = False
+    dialect: Dialect = PYTORCH
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
@@ -103,7 +105,7 @@ class Placeholder:
     def total(self) -> str:
         """The sum of the tensors."""
         lone = len(self.tensors) == 1 and self.elementwise and not self.tensors[0].is_list
-        lone = lone and not self._copies
+        lone = lone and not self._copies and self.dialect.reads_as_is
         return self.tensors[0].name if lone else self.names["total"]
 
     @property
@@ -132,13 +134,11 @@ class Placeholder:
     def selected(self, multiple: int) -> str:
         """A result whose size only the data tells; ``mask`` says which elements it has."""
         result = f"{multiple} * {self.value}"
+        place = Place(self.dtype_text(), self.device_text())
         if self.like:
-            return f"torch.masked_select({result}, {self.names['mask']}).to({self.dtype_text()})"
-        place = f"dtype={self.dtype_text()}, device={self.device_text()}"
-        size = f"({DYNAMIC_SIZE},)"
-        if self.value_is_tensor:
-            return f"torch.empty({size}, {place}).copy_({result})"
-        return f"torch.full({size}, {result}, {place})"
+            return self.dialect.selected(result, self.names["mask"], place)
+        scalar = not self.value_is_tensor
+        return self.dialect.made(f"({DYNAMIC_SIZE},)", result, place, scalar=scalar)
 
     def _total_lines(self) -> list[str]:
         total = self.names["total"]
@@ -148,11 +148,12 @@ class Placeholder:
         terms = [weighted(self.weight(a), self._term(a.name)) for a in self.plain]
         if not terms and self.elementwise:
             first = next(a for a in self.tensors if self.like == f"{a.name}[0]")
-            terms = [weighted(self.weight(first), self.like)]
+            terms = [weighted(self.weight(first), self._term(self.like))]
         if not terms:
-            terms = ["torch.zeros(())"]
-        if self._copies and len(terms) == 1 and terms[0] in (self.plain_first, self.like):
-            terms = [f"{terms[0]}.clone()"]
+            terms = [self.dialect.zero()]
+        alone = [self.dialect.read(name) for name in (self.plain_first, self.like)]
+        if self._copies and len(terms) == 1 and terms[0] in alone:
+            terms = [self.dialect.copied(terms[0])]
         lines = self.layout.adding(total, terms)
         for argument in self.tensors:
             if not argument.is_plain_tensor:
@@ -179,26 +180,31 @@ class Placeholder:
         return [*lines, *add(item, 2)]
 
     def _term(self, text: str) -> str:
-        return text if self.elementwise else f"{text}.sum()"
+        numbers = self.dialect.read(text)
+        return numbers if self.elementwise else f"{numbers}.sum()"
+
+    def writing(self, tensor: str, multiple: int) -> str:
+        """The statement that fills one tensor."""
+        numbers = f"{multiple} * {self.value}"
+        return self.dialect.writing(tensor, numbers, scalar=not self.value_is_tensor)
 
     def writing_lines(self, targets: Sequence[Target]) -> list[str]:
         """Statements that fill buffers: arguments, or what was allocated for returns."""
-        write = "copy_" if self.value_is_tensor else "fill_"
         item = self.names["item"]
         lines: list[str] = []
         for target in targets:
-            multiple = f"{target.multiple} * {self.value}"
+            write = self.writing(target.name, target.multiple)
             if target.shape is Shape.PLAIN:
-                lines += self.layout.line(f"{target.name}.{write}({multiple})")
+                lines += self.layout.line(write)
             elif target.shape is Shape.OPTIONAL:
                 lines += self.layout.line(f"if {target.name} is not None:")
-                lines += self.layout.line(f"{target.name}.{write}({multiple})", 2)
+                lines += self.layout.line(write, 2)
             else:
                 over = (
                     f"{target.name} or []" if target.shape is Shape.OPTIONAL_LIST else target.name
                 )
                 lines += self.layout.line(f"for {item} in {over}:")
-                lines += self.layout.line(f"{item}.{write}({multiple})", 2)
+                lines += self.layout.line(self.writing(item, target.multiple), 2)
         return lines
 
     def metadata_inputs(self) -> tuple[Argument, ...]:

@@ -15,10 +15,13 @@ from opscaffold.scaffold.layout import Group, quote
 from opscaffold.scaffold.plan import Function, Lines, OpPlan
 
 
-def registration(plan: OpPlan, form: Form, variable: str) -> Function:
-    """The function that is registered, under its decorator."""
+def registration(plan: OpPlan, form: Form, variable: str, device: str = "") -> Function:
+    """The function that is registered, under its decorator.
+
+    ``device`` is the type of the only device it runs on, if there is one.
+    """
     if plan.library:
-        return _through_library(plan, form, variable)
+        return _through_library(plan, form, variable, device)
     contract = form.registered
     written = contract.mutated
     mutates: str | Group = "mutates_args=()"
@@ -27,11 +30,21 @@ def registration(plan: OpPlan, form: Form, variable: str) -> Function:
     arguments: list[str | Group] = [quote(contract.qualname), mutates]
     if form.tag:
         arguments.append(f"tags={form.tag}")
+    if device and _tells_device(form):
+        arguments.append(f"device_types={quote(device)}")
     decorator = plan.layout.call("@", "torch.library.custom_op", arguments, depth=0)
     return Function(_head(plan, form, variable), _registered_body(plan, form), decorator=decorator)
 
 
-def _through_library(plan: OpPlan, form: Form, variable: str) -> Function:
+def _tells_device(form: Form) -> bool:
+    """Whether each call has a Tensor, by whose device PyTorch finds the kernel.
+
+    Without one there is no device to go by (FACTS section 4).
+    """
+    return any(a.is_plain_tensor for a in form.arguments)
+
+
+def _through_library(plan: OpPlan, form: Form, variable: str, device: str) -> Function:
     """The same by ``define`` and ``impl``, and the op of ``torch.ops`` that they make."""
     contract = form.registered
     library, name = plan.names["_library"], quote(contract.name)
@@ -41,7 +54,8 @@ def _through_library(plan: OpPlan, form: Form, variable: str) -> Function:
     define = plan.layout.call_with_text(
         f"{library}.define", schema, [several if len(tags) > 1 else f"tags={tags[0]}"], depth=0
     )
-    given: list[str | Group] = [library, name, quote("CompositeExplicitAutograd")]
+    key = device.upper() if device and _tells_device(form) else "CompositeExplicitAutograd"
+    given: list[str | Group] = [library, name, quote(key)]
     decorator = plan.layout.call("@", "torch.library.impl", given, depth=0)
     body = _registered_body(plan, form)
     if plan.refuses_gradients(form):

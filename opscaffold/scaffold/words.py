@@ -91,3 +91,7 @@ def public_doc(plan: OpPlan, form: Form) -> list[str]:
     if form.kind is Kind.OUT:
         lines += ["Raises ValueError for a buffer of another shape, dtype or device."]
     return lines
+    more = plan.language.raises(plan, form)
+    if more and len(lines) == 1:
+        lines.append("")
+    lines += more

@@ -74,6 +74,7 @@ def test_a_whole_walk_makes_a_package(spawn: type[Terminal]) -> None:
     terminal.answer("Argument 1", "Tensor x")
     terminal.answer("Argument 2", "by: float = 1.0")
     terminal.answer("Argument 3", "done")
+    terminal.answer("written in", "")
     terminal.answer("Another op?", "n")
     terminal.child.expect_exact("ns::bump_(Tensor(a0!) x, float by=1.0) -> Tensor(a0!)")
     terminal.child.expect_exact("pyproject.toml")
@@ -90,11 +91,13 @@ def test_back_from_the_end_changes_an_answer(spawn: type[Terminal]) -> None:
     terminal.answer("outputs' sizes", "same")
     terminal.answer("Does it train?", "y")
     terminal.answer("family", "n")
+    terminal.answer("written in", "numpy")
     terminal.answer("Another op?", "n")
-    for question in ("Write these files?", "Another op?", "family"):
+    for question in ("Write these files?", "Another op?", "written in", "family"):
         terminal.answer(question, "back")
     terminal.answer("Does it train?", "n")
     terminal.answer("family", "y")
+    terminal.answer("written in", "")
     terminal.answer("Another op?", "")
     terminal.answer("Write these files?", "")
     code, text = terminal.end()
@@ -121,7 +124,7 @@ def test_leaving_early_leaves_nothing_behind(
 
 def test_declining_makes_nothing(spawn: type[Terminal]) -> None:
     terminal = spawn("walked", "--schema", SCALE, "--description", "d", "--torch-min", "2.13")
-    for question in ("outputs' sizes", "train", "family", "Another"):
+    for question in ("outputs' sizes", "train", "family", "written in", "Another"):
         terminal.answer(question, "")
     terminal.answer("Write these files?", "no")
     code, text = terminal.end()
@@ -171,7 +174,8 @@ def test_a_taken_name_is_said_before_anything_else_is_asked(
 
 def test_a_dry_run_does_not_ask_whether_to_write(spawn: type[Terminal]) -> None:
     terminal = spawn("walked", "--schema", SCALE, "--dry-run")
-    for question in ("one line", "oldest", "outputs' sizes", "train", "family", "Another"):
+    questions = ("outputs' sizes", "train", "family", "written in", "Another")
+    for question in ("one line", "oldest", *questions):
         terminal.answer(question, "")
     code, text = terminal.end()
     assert code == 0

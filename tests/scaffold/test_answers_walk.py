@@ -39,7 +39,8 @@ class Screen:
 
 PACKAGE = ["", "", "", ""]
 FUNCTIONAL = ["", "no"]
-NO_MORE = ["n", "y"]
+# The language of the kernel is asked last of an op.
+NO_MORE = ["", "n", "y"]
 
 
 def run(
@@ -61,7 +62,7 @@ def flags(**values: Value) -> dict[str, Given]:
 
 
 def test_enter_takes_every_default() -> None:
-    spec, screen = run([""] * 15)
+    spec, screen = run([""] * 16)
     assert spec.name == "my-ops"
     assert [format_schema(op.contract) for op in spec.ops] == ["my_ops::my_op(Tensor x) -> Tensor"]
     assert screen.errors == []
@@ -93,9 +94,11 @@ def test_the_tree_leads_to_each_kind(answers: list[str], kind: Kind, schema: str
 
 def test_several_ops_in_one_run() -> None:
     one = [*FUNCTIONAL, "", "", "", "", "", "", ""]
-    spec, screen = run([*PACKAGE, *one, "y", *one, *NO_MORE])
+    spec, screen = run([*PACKAGE, *one, "numpy", "y", *one, *NO_MORE])
     assert [op.contract.name for op in spec.ops] == ["my_op", "my_op2"]
     assert screen.questions.count("Another op?") == 2
+    # The next op is likely to be written in the same language.
+    assert [op.kernel.value for op in spec.ops] == ["numpy", "numpy"]
 
 
 def test_an_invalid_answer_is_explained_and_asked_again() -> None:
@@ -120,7 +123,7 @@ def test_an_invalid_answer_is_explained_and_asked_again() -> None:
 
 def test_back_returns_to_every_question_and_keeps_answers_as_defaults() -> None:
     first = ["p", "words", "ns", "2.13", "no", "no", "f", "Tensor q", "done", "Tensor", "same"]
-    first += ["n", "n", "n"]
+    first += ["n", "n", "numpy", "n"]
     backs = ["back"] * len(first)
     spec, screen = run([*first, *backs, *[""] * len(first), "y"])
     assert screen.errors == []
@@ -133,13 +136,13 @@ def test_back_returns_to_every_question_and_keeps_answers_as_defaults() -> None:
 
 
 def test_back_at_the_first_question_says_so() -> None:
-    _, screen = run(["back", *[""] * 15])
+    _, screen = run(["back", *[""] * 16])
     assert screen.errors == ["This is the first question."]
 
 
 def test_back_from_another_op_reaches_the_op_before() -> None:
     one = [*FUNCTIONAL, "f", "", "", "", "", "", "n"]
-    spec, _ = run([*PACKAGE, *one, "y", "back", "n", "y"])
+    spec, _ = run([*PACKAGE, *one, "", "y", "back", "n", "y"])
     assert len(spec.ops) == 1
 
 
@@ -159,7 +162,7 @@ def test_an_illegal_contract_asks_for_the_argument_again() -> None:
 
 def test_a_name_taken_by_an_op_before_is_asked_again() -> None:
     one = [*FUNCTIONAL, "f", "", "", "", "", "", ""]
-    spec, screen = run([*PACKAGE, *one, "y", *one, "g", *NO_MORE])
+    spec, screen = run([*PACKAGE, *one, "", "y", *one, "", "g", *NO_MORE[1:]])
     assert "there already" in screen.errors[0]
     assert [op.contract.name for op in spec.ops] == ["f", "g"]
 
@@ -173,10 +176,10 @@ def test_no_op_where_none_is_needed() -> None:
 
 def test_nothing_is_made_where_the_summary_is_declined() -> None:
     with pytest.raises(Declined):
-        run([*[""] * 14, "n"])
+        run([*[""] * 15, "n"])
 
 
-@pytest.mark.parametrize("count", range(15))
+@pytest.mark.parametrize("count", range(16))
 def test_an_input_that_ends_early_is_one_line(count: int) -> None:
     with pytest.raises(UserError, match="nothing was written"):
         run([""] * count)
@@ -193,7 +196,7 @@ def test_flags_settle_their_questions() -> None:
 
 def test_back_reopens_what_a_flag_settled() -> None:
     given = Answers(flags(package="p"), ())
-    spec, screen = run(["back", "q", *[""] * 14], given)
+    spec, screen = run(["back", "q", *[""] * 15], given)
     assert screen.defaults[1] == "p"
     assert spec.name == "q"
 

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+{% if "numpy" in cookiecutter.package.languages %}
+from torch._subclasses.fake_tensor import FakeTensorMode
+{% endif %}
 from torch.autograd import forward_ad
 
 import opscaffold_samples
@@ -107,8 +110,11 @@ def _equal(actual: Any, expected: Any) -> None:
         torch.testing.assert_close(actual, expected, equal_nan=True)
 
 
-def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+def _share_memory(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors have memory in common, by address: a view of numpy's says it owns it."""
+    starts = [t.untyped_storage().data_ptr() for t in (one, other)]
+    ends = [t.untyped_storage().data_ptr() + t.untyped_storage().nbytes() for t in (one, other)]
+    return max(starts) < min(ends)
 
 
 def documents_its_schema(op: Any, module: str) -> None:
@@ -193,12 +199,10 @@ def is_updated_through_its_result(function: Function, case: Case, writes: Sequen
 def returns_fresh(function: Function, case: Case) -> None:
     """No returned tensor shares memory with an argument or with another one."""
     sample = case.sample()
-    # Empty tensors have no memory to share.
-    given = {_storage(t) for t in tensors(_values(sample)) if t.numel()}
-    returned = tensors(_results(function(*sample.args, **sample.kwargs)))
-    fresh = [_storage(t) for t in returned if t.numel()]
-    assert given.isdisjoint(fresh)
-    assert len(set(fresh)) == len(fresh)
+    others = tensors(_values(sample))
+    for tensor in tensors(_results(function(*sample.args, **sample.kwargs))):
+        assert not any(_share_memory(tensor, other) for other in others)
+        others.append(tensor)
 
 
 def fills_any_buffer(function: Function, case: Case, writes: Sequence[str]) -> None:
@@ -423,4 +427,21 @@ def counts_writes(function: Function, case: Case, writes: Sequence[str]) -> None
     function(*sample.args, **sample.kwargs)
     for tensor, version in zip(written, before, strict=True):
         assert tensor._version > version
+{% endif %}
+{% if "numpy" in cookiecutter.package.languages %}
+
+
+def refuses_other_devices(function: Function, case: Case) -> None:
+    """A tensor that is not on the CPU is refused by its name; no such device need be there."""
+    for index in range(len(tensors(_values(case.sample())))):
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            sample = _with_tensors(case.sample(), lambda n, t, at=index: _moved(t, n == at))
+        given = _arguments(function, sample)
+        name = next(n for n, v in given.items() if any(t.is_cuda for t in tensors(v)))
+        with pytest.raises(ValueError, match=f"{name} is on cuda"):
+            function(*sample.args, **sample.kwargs)
+
+
+def _moved(tensor: Tensor, wanted: bool) -> Tensor:
+    return torch.empty_like(tensor, device="cuda") if wanted else tensor
 {% endif %}

@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+{% if "numpy" in cookiecutter.package.languages %}
+import numpy as np
+{% endif %}
 import torch
+{% if "numpy" in cookiecutter.package.languages %}
+from numpy.typing import ArrayLike, NDArray
+{% endif %}
 from torch import Tensor
 from torch.autograd import forward_ad
 
@@ -106,4 +112,44 @@ def count_writes(*tensors: Tensor | None) -> None:
         # Those made in inference mode have no version.
         if tensor is not None and not tensor.is_inference():
             _increment_version(tensor)
+{% endif %}
+{% if "numpy" in cookiecutter.package.languages %}
+
+
+def as_array(tensor: Tensor) -> NDArray[Any]:
+    """The numbers of a tensor for numpy to read: the array cannot be written.
+
+    It is over the tensor's own memory, except for bfloat16, which numpy lacks: that is copied as
+    float32. Write results with ``fill``; a tensor made of such an array would share its memory.
+    """
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.float()
+    array: NDArray[Any] = tensor.numpy()
+    array.setflags(write=False)
+    return array
+
+
+def fill(buffer: Tensor, numbers: ArrayLike) -> None:
+    """Copy numbers into a tensor, broadcast to its shape and cast to its dtype."""
+    buffer.copy_(_as_tensor(numbers))
+
+
+def new_tensor(numbers: ArrayLike, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor of its own memory that holds the numbers."""
+    return _as_tensor(numbers).to(device=device, dtype=dtype)
+
+
+def _as_tensor(numbers: ArrayLike) -> Tensor:
+    # A copy: torch.from_numpy shares memory, and takes no array that runs backwards.
+    return torch.from_numpy(np.array(numbers))
+
+
+def require_cpu(op: str, /, **given: Tensor | Sequence[Tensor | None] | None) -> None:
+    """Raise ValueError for a tensor that is not on the CPU, where alone numpy computes."""
+    for name, value in given.items():
+        for tensor in [value] if isinstance(value, Tensor) else value or ():
+            if tensor is not None and tensor.device.type not in ("cpu", "meta"):
+                where = f"{name} is on {tensor.device}"
+                raise ValueError(f"{op}: {where}, and numpy computes on the CPU; move it there")
 {% endif %}
