@@ -166,7 +166,8 @@ class _Planner:
         if base.data == new.data:
             action = Action.UNCHANGED if executable is None else Action.UPDATED
             told = "" if executable is None else _told_bit(executable)
-            return _entry(path, action, told, mine, mine.data, new, executable)
+            settled = base.executable != new.executable
+            return _entry(path, action, told, mine, mine.data, new, executable, note=settled)
         if same_text(mine.data, base.data):
             data = in_form_of(mine.data, base.data, new.data)
             return _entry(path, Action.UPDATED, "", mine, data, new, executable)
@@ -273,7 +274,8 @@ class _Planner:
         """It is no longer generated."""
         mine = self.read(path)
         if mine is None:
-            return Entry(path, Action.DELETED, "you deleted it, and it is no longer generated")
+            told = "you deleted it, and it is no longer generated"
+            return Entry(path, Action.DELETED, told, recorded=True)
         if isinstance(mine, Unusable):
             told = f"it is no longer generated, and {mine.reason}"
             return Entry(path, Action.KEPT, told, recorded=True)
