@@ -9,6 +9,9 @@ from pathlib import Path
 
 from opscaffold.records import dataclass
 
+# Of these each text has one way to be written, and what was decoded needs no second look.
+_EXACT = frozenset({"utf-8", "ascii", "us-ascii", "iso-8859-1", "latin-1"})
+
 
 class SourceError(Exception):
     """A file that cannot be read as Python source. Lines and columns count from 1."""
@@ -23,11 +26,16 @@ class SourceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Decoded source. ``text`` has no BOM and its line endings are those of the file."""
+    """Decoded source. ``text`` has no BOM and its line endings are those of the file.
+
+    ``exact`` tells whether the encoding gives back the bytes that were read: of some there are
+    several ways to write one text, and a file must not change where nobody changed it.
+    """
 
     text: str
     encoding: str
     bom: bool = False
+    exact: bool = True
 
     def encode(self, text: str) -> bytes:
         """Return ``text`` as bytes of this file's encoding, BOM included.
@@ -55,10 +63,20 @@ def decode(data: bytes, path: Path) -> SourceText:
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
         raise SourceError(path, f"not valid {codec}: {error.reason}", line) from None
+    except (LookupError, ValueError) as error:
+        # Codecs of bytes to bytes, and those that refuse in words of their own.
+        raise SourceError(path, f"cannot be decoded as {codec}: {error}") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise SourceError(path, "holds a NUL byte", line)
-    return SourceText(text, codec, bom)
+    return SourceText(text, codec, bom, codec in _EXACT or _gives_back(text, codec, body))
+
+
+def _gives_back(text: str, codec: str, data: bytes) -> bool:
+    try:
+        return text.encode(codec) == data
+    except (LookupError, ValueError):
+        return False
 
 
 def read_source(path: Path) -> SourceText:

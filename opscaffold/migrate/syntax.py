@@ -1,15 +1,17 @@
-"""One file as a libcst tree whose nodes are found by the positions that ``ast`` gives."""
+"""One file as libcst trees whose nodes are found by the positions that ``ast`` gives."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
+from opscaffold.migrate.pieces import Piece, layout_of, pieces_of
 from opscaffold.source.model import Module
 
 Key = tuple[int, int]
@@ -21,7 +23,7 @@ _PARENTHESISED: dict[type[ast.expr], type[cst.CSTNode]] = {
     ast.Tuple: cst.Tuple,
     ast.GeneratorExp: cst.GeneratorExp,
 }
-# libcst takes some ten seconds for a megabyte, and a repair reads a file several times.
+# What a repair changes is read several times, and may be all of a file.
 _LONGEST = 2_000_000
 # libcst reads in native code, which dies of a few thousand levels where Python would raise.
 _DEEPEST = 1_000
@@ -29,7 +31,7 @@ _N = TypeVar("_N", bound=cst.CSTNode)
 
 
 class SyntaxMismatchError(Exception):
-    """A file that is not rewritten: libcst reads it differently from ``ast``, or it is too long."""
+    """A file that is not rewritten: libcst reads it otherwise than ``ast``, or it is too long."""
 
 
 class _Wrapper(MetadataWrapper):
@@ -53,15 +55,48 @@ def _is_deeper(tree: ast.AST, limit: int) -> bool:
 
 
 class Syntax:
-    """The libcst tree of one module, and the way from ``ast`` nodes into it."""
+    """The libcst trees of one module, and the way from ``ast`` nodes into them.
 
-    def __init__(self, module: Module) -> None:
-        """Parse. Raises SyntaxMismatchError where the tree would not print the same text."""
+    The module is read piece by piece, each when it is first asked for. ``spans`` has the nodes
+    of those that were read.
+    """
+
+    def __init__(self, module: Module, *, whole: bool = False) -> None:
+        """Raises SyntaxMismatchError where the module is not rewritten; ``whole``: read as one."""
         text = module.source.text
         if len(text) > _LONGEST:
             raise SyntaxMismatchError(f"it is longer than {_LONGEST:,} characters")
-        if _is_deeper(module.tree, _DEEPEST):
+        self._module = module
+        self._data = text.encode()
+        self._lines = [0, *(m.end() for m in _LINE_END.finditer(self._data))]
+        self._layout = None if whole else layout_of(text)
+        self.pieces = pieces_of(module.tree, self._data, self._lines, self._layout)
+        self._starts = [piece.start for piece in self.pieces]
+        self._trees: dict[int, cst.Module] = {}
+        self._by_key: dict[Key, list[cst.CSTNode]] = {}
+        self.spans: dict[cst.CSTNode, Key] = {}
+
+    def whole(self) -> Syntax:
+        """The same module, read as one."""
+        return Syntax(self._module, whole=True)
+
+    def index(self, key: Key) -> int:
+        """Which piece a span begins in."""
+        return bisect_right(self._starts, key[0]) - 1
+
+    def tree(self, index: int) -> cst.Module:
+        """A piece as a module, what is put before it included.
+
+        Raises SyntaxMismatchError where it would not print the same text.
+        """
+        if index not in self._trees:
+            self._trees[index] = self._read(self.pieces[index])
+        return self._trees[index]
+
+    def _read(self, piece: Piece) -> cst.Module:
+        if any(_is_deeper(node, _DEEPEST) for node in piece.nodes):
             raise SyntaxMismatchError("it is nested too deeply to be rewritten")
+        text = piece.before + self._data[piece.start : piece.end].decode()
         try:
             tree = cst.parse_module(text)
         except cst.ParserSyntaxError as error:
@@ -70,20 +105,43 @@ class Syntax:
             raise SyntaxMismatchError("it is nested too deeply to be rewritten") from None
         if tree.code != text:
             raise SyntaxMismatchError("libcst does not give it back unchanged")
+        if self._layout is not None:
+            # Where the first piece indents nothing, what is put into it is indented as the rest.
+            tree = tree.with_changes(default_indent=self._layout.indent)
         wrapper = _Wrapper(tree, unsafe_skip_copy=True)
-        self.tree = wrapper.module
-        self.spans: Mapping[cst.CSTNode, Key] = {
-            node: (span.start, span.start + span.length)
-            for node, span in wrapper.resolve(ByteSpanPositionProvider).items()
-        }
-        self._by_key: dict[Key, list[cst.CSTNode]] = {}
-        for node, key in self.spans.items():
-            self._by_key.setdefault(key, []).append(node)
-        data = text.encode()
-        self._lines = [0, *(m.end() for m in _LINE_END.finditer(data))]
+        moved = piece.start - len(piece.before.encode())
+        for node, span in wrapper.resolve(ByteSpanPositionProvider).items():
+            key = span.start + moved, span.start + span.length + moved
+            if key[0] >= piece.start:
+                self.spans[node] = key
+                self._by_key.setdefault(key, []).append(node)
+        return wrapper.module
+
+    def rewritten(self, trees: Mapping[int, cst.Module]) -> str | None:
+        """The text with some pieces as they are now; None if they cannot stand where they stood."""
+        parts: list[str] = []
+        at = 0
+        for index, tree in sorted(trees.items()):
+            piece, code = self.pieces[index], tree.code
+            if not code.startswith(piece.before):
+                return None
+            code = code[len(piece.before) :]
+            if code and not code.endswith(("\n", "\r")) and len(self.pieces) > 1:
+                return None
+            parts += [self._data[at : piece.start].decode(), code]
+            at = piece.end
+        return "".join([*parts, self._data[at:].decode()])
 
     def key(self, node: ast.AST) -> Key:
-        """The byte span of an ``ast`` node."""
+        """The byte span of an ``ast`` node.
+
+        Raises SyntaxMismatchError where libcst does not do for the piece that holds it.
+        """
+        key = self._key(node)
+        self.tree(self.index(key))
+        return key
+
+    def _key(self, node: ast.AST) -> Key:
         line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
         last, end = node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
         return self._lines[line - 1] + column, self._lines[last - 1] + end
@@ -94,12 +152,15 @@ class Syntax:
         start, end = self.key(node)
         if kind is None:
             return start, end
-        inside = [
-            key
-            for found, key in self.spans.items()
-            if isinstance(found, kind) and start <= key[0] and key[1] <= end
-        ]
+        inside = [key for key, _ in self.inside((start, end), kind)]
         return max(inside, key=lambda key: key[1] - key[0], default=(start, end))
+
+    def inside(self, span: Key, kind: type[_N]) -> Iterator[tuple[Key, _N]]:
+        """The nodes of this kind at or inside the span of a node, with their own spans."""
+        self.tree(self.index(span))
+        for node, key in self.spans.items():
+            if isinstance(node, kind) and span[0] <= key[0] and key[1] <= span[1]:
+                yield key, node
 
     def find(self, node: ast.AST, kind: type[_N]) -> _N:
         """The libcst node of this kind that stands where the ``ast`` node stands.

@@ -93,7 +93,7 @@ def parse(text: str, shown: str) -> Baseline:
     """Read a baseline back. Raises UserError; ``shown`` names the file in it."""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{shown}: is no baseline: {error}") from None
     if not isinstance(document, dict) or document.get("version") != VERSION:
         raise UserError(

@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import encodings.aliases
 import os
+import pkgutil
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 from opscaffold.cli.app import main
 from opscaffold.fs.journal import Unit, write_units
 from opscaffold.fs.lock import LockedError
-from opscaffold.fs.text import decode
+from opscaffold.fs.text import SourceError, decode
 
 OPS = """\
 import torch
@@ -82,6 +83,48 @@ def test_every_encoding_is_read_and_given_back() -> None:
         data = f"# coding: {name}\r\n# {letter_of(name)}\r\n{OPS}".encode(name)
         source = decode(data, Path("ops.py"))
         assert source.encode(source.text) == data, name
+
+
+def every_codec() -> list[str]:
+    """All that Python knows by any name, those that are for bytes, and names of nothing."""
+    modules = {module.name for module in pkgutil.iter_modules(encodings.__path__)}
+    known = sorted(modules | set(encodings.aliases.aliases))
+    return [*known, "bogus", "utf-9", "a" * 300, "a.b"]
+
+
+def test_whatever_encoding_is_declared_the_file_is_read_or_refused_by_name() -> None:
+    refused = []
+    for name in every_codec():
+        for letter in (OPS.encode(), b"# \xe9"):
+            data = f"# coding: {name}\n".encode() + letter
+            try:
+                source = decode(data, Path("ops.py"))
+            except SourceError as error:
+                refused.append(str(error))
+            else:
+                assert not source.exact or source.encode(source.text) == data
+    assert len(refused) > 50
+    assert all(said.startswith("ops.py:") for said in refused)
+
+
+@pytest.mark.parametrize("name", ["zlib", "rot13", "undefined", "idna", "punycode", "bogus"])
+def test_an_encoding_that_no_source_can_have_is_named(
+    root: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    data = f"# coding: {name}\n{OPS}# é".encode("latin_1")
+    assert survives(root, data) == data
+    assert "OPS001 unreadable" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["unicode_escape", "raw_unicode_escape", "utf_7"])
+def test_a_file_whose_encoding_would_give_other_bytes_is_left_and_named(
+    root: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    escaped = {"utf_7": "+AGE-"}.get(name, "\\u00e9")
+    data = f"# coding: {name}\n# {escaped}\n{OPS}".encode()
+    assert not decode(data, Path("ops.py")).exact
+    assert survives(root, data) == data
+    assert "would not give its bytes back" in capsys.readouterr().err
 
 
 def letter_of(codec: str) -> str:
