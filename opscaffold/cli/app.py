@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from opscaffold import __version__
+from opscaffold.cli.add import add
 from opscaffold.cli.check import check
 from opscaffold.cli.completion import REQUEST, answer
 from opscaffold.cli.explain import explain
@@ -109,6 +110,7 @@ def root(
 
 
 app.command(cls=Command)(new)
+app.command(cls=Command)(add)
 app.command(cls=Command)(check)
 app.command(cls=Command)(migrate)
 app.command(cls=Command)(verify)

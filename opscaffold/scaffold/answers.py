@@ -96,13 +96,14 @@ def with_defaults(answers: Answers) -> Answers:
     return Answers(package, tuple(ops))
 
 
-def build(answers: Answers) -> PackageSpec:
+def build(answers: Answers, *, empty: bool = False) -> PackageSpec:
     """Validate all answers together. What is optional and not given takes its default.
 
+    ``empty`` lets a package have no ops, as one that was adopted may.
     Raises AnswerError for the first answer that cannot be used, or that is missing.
     """
     checked = check(answers)
-    lacking = missing(answers)
+    lacking = [] if empty and not answers.ops else missing(answers)
     if lacking:
         raise AnswerError(f"answers are missing: {', '.join(lacking)}")
     name = _text(checked.package, "package", DEFAULT_PACKAGE)

@@ -180,17 +180,18 @@ def dump(answers: Answers, record: Mapping[str, str | int] | None = None) -> str
     ``record`` is what a generated package notes besides, in a table of its own.
     """
     out = ["# Answers of `opscaffold new`. The same package again: opscaffold new --answers FILE\n"]
-    out += [_line(key, given.value) for key, given in answers.package.items()]
+    out += [line_of(key, given.value) for key, given in answers.package.items()]
     if record is not None:
         out.append(f"\n# What made the package: opscaffold update starts from it.\n[{RECORD}]\n")
-        out += [_line(key, value) for key, value in record.items()]
+        out += [line_of(key, value) for key, value in record.items()]
     for table in answers.ops:
         out.append("\n[[op]]\n")
-        out += [_line(key, given.value) for key, given in table.items()]
+        out += [line_of(key, given.value) for key, given in table.items()]
     return "".join(out)
 
 
-def _line(key: str, value: Value | int) -> str:
+def line_of(key: str, value: Value | int) -> str:
+    """A key with its value, as a line of TOML."""
     if isinstance(value, bool):
         return f"{key} = {'true' if value else 'false'}\n"
     if isinstance(value, int):

@@ -18,6 +18,7 @@ from opscaffold import __version__
 from opscaffold.errors import UserError
 from opscaffold.fs.atomic import shown
 from opscaffold.fs.journal import Unit, write_units
+from opscaffold.scaffold.adopted import Adopted, adopted_of, written_text
 from opscaffold.scaffold.answers_file import RECORD, dump, parse
 from opscaffold.scaffold.given import Answers
 from opscaffold.scaffold.managed_files import DamagedArchiveError, Generated, pack, unpack
@@ -85,11 +86,16 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is known of a generated package. ``files`` are as rendered, by path below the root."""
+    """What is known of a generated package. ``files`` are as rendered, by path below the root.
+
+    ``adopted`` is set for a package that somebody wrote: the answers are then those of the ops that
+    were added since, and ``files`` what opscaffold put beside what was there.
+    """
 
     answers: Answers
     files: Mapping[PurePosixPath, Generated]
     origin: Origin
+    adopted: Adopted | None = None
 
 
 def is_managed(root: Path) -> bool:
@@ -130,7 +136,11 @@ def read_record(root: Path) -> Record:
         files = unpack(_read(files_path))
     except DamagedArchiveError as error:
         raise DamagedRecordError(files_path, f"cannot be read: {error}") from None
-    return Record(answers, files, origin)
+    try:
+        adopted = adopted_of(_header(text_, answers_path, root))
+    except ValueError as error:
+        raise DamagedRecordError(answers_path, str(error)) from None
+    return Record(answers, files, origin, adopted)
 
 
 def record_files(record: Record) -> dict[PurePosixPath, bytes]:
@@ -145,8 +155,13 @@ def record_files(record: Record) -> dict[PurePosixPath, bytes]:
     }
     if record.origin.own:
         header["own"] = record.origin.own
+    if record.adopted is not None:
+        header |= record.adopted.header()
+    text = dump(record.answers, header)
+    if record.adopted is not None:
+        text += written_text(record.adopted)
     return {
-        ANSWERS: dump(record.answers, header).encode("utf-8"),
+        ANSWERS: text.encode("utf-8"),
         GENERATED: pack(record.files),
     }
 

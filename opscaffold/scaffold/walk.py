@@ -64,16 +64,18 @@ def walk(
     all_questions: bool,
     summary: Callable[[PackageSpec], str] | None,
     taken: Callable[[str], str | None] = lambda _: None,
+    settled: int | None = None,
 ) -> PackageSpec:
     """Ask what ``given`` leaves open, then whether to write.
 
     ``all_questions`` asks what has a default too. ``summary`` describes what would be written;
     without one, nobody is asked. ``taken`` tells why a package of that name cannot be made here.
+    ``settled`` says that the package is there, with that many of the ops: nothing is asked of them.
     Raises AnswerError for a given answer that cannot be used, Declined, UserError where the input
     ends.
     """
     interview = Interview(screen)
-    script = _Script(interview, given, all_questions, taken)
+    script = _Script(interview, given, all_questions, taken, settled)
 
     def run() -> PackageSpec:
         spec = script.run()
@@ -91,11 +93,13 @@ class _Script:
         given: Answers,
         all_questions: bool,
         taken: Callable[[str], str | None],
+        settled: int | None,
     ) -> None:
         self.interview = interview
         self.given = given
         self.all_questions = all_questions
         self.taken = taken
+        self.settled = settled
 
     def run(self) -> PackageSpec:
         self.interview.once(
@@ -103,9 +107,9 @@ class _Script:
             "Enter takes the [default]; back returns to the question before; Ctrl-C leaves.",
             "dim",
         )
-        package = self._package()
-        tables: list[Table] = []
-        ops: list[OpSpec] = []
+        package = self._package() if self.settled is None else dict(self.given.package)
+        tables: list[Table] = [*self.given.ops[: self.settled or 0]]
+        ops = [*build(Answers(package, tuple(tables)), empty=True).ops] if tables else []
         while True:
             index = len(tables)
             table, op = self._op(index, package, ops)

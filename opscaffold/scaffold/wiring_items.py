@@ -76,7 +76,7 @@ def with_items(
         if flat_fits(flat):
             return flat
         opened = _exploded(opened)
-    return _closed(node, opened)
+    return _closed(node, _trailing(opened))
 
 
 def _place(items: Sequence[Item], item: Item, order: Sequence[str]) -> int:
@@ -178,6 +178,17 @@ def _parted(space: Whitespace) -> tuple[Whitespace, Any]:
         return space, space
     plain = cst.TrailingWhitespace(newline=space.first_line.newline)
     return space.with_changes(empty_lines=()), space.with_changes(first_line=plain)
+
+
+def _trailing(opened: _Opened) -> _Opened:
+    """Put a comma behind the last item where the bracket that follows has a line of its own."""
+    if not isinstance(opened.end, cst.ParenthesizedWhitespace):
+        return opened
+    *firsts, last = opened.items
+    if isinstance(last.comma, cst.Comma):
+        return opened
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(""))
+    return replace(opened, items=(*firsts, last.with_changes(comma=comma)))
 
 
 def _flat(items: Sequence[Any], former: Sequence[Any]) -> tuple[Any, ...]:
