@@ -144,7 +144,7 @@ class _Run:
         self.quiet = quiet
 
     def write(self, *, allow_dirty: bool) -> Update:
-        from opscaffold.cli.migrate_write import mend, refuse_dirty
+        from opscaffold.cli.migrate_write import CACHES, mend, refuse_dirty
         from opscaffold.scaffold.update_apply import apply
 
         earlier = mend(self.root, writing=True)
@@ -158,6 +158,9 @@ class _Run:
 
             planned = self.plan(Asker(self.root))
         apply(planned)
+        if planned.asked and not self.quiet:
+            # Other answers may make for other contracts.
+            typer.echo(CACHES, err=True)
         return planned
 
     def show(self, *, check: bool, diff: bool) -> Update:
