@@ -64,6 +64,8 @@ class Syntax:
     def __init__(self, module: Module, *, whole: bool = False) -> None:
         """Raises SyntaxMismatchError where the module is not rewritten; ``whole``: read as one."""
         text = module.source.text
+        if not module.source.exact:
+            raise SyntaxMismatchError(f"{module.source.encoding} would not give its bytes back")
         if len(text) > _LONGEST:
             raise SyntaxMismatchError(f"it is longer than {_LONGEST:,} characters")
         self._module = module
