@@ -22,7 +22,7 @@ ifneq ($(shell cat $(VENV)/where 2>/dev/null),$(CURDIR))
 .PHONY: $(VENV)/ready
 endif
 
-.PHONY: help venv demo test lint format covering matrix test-pythons build smoke ci clean bench bench-ops
+.PHONY: help venv demo test lint format covering matrix test-pythons documents site build smoke ci clean bench bench-ops
 
 help: ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
@@ -67,6 +67,12 @@ bench: $(VENV)/ready ## Measure speed and memory beside those of other tools (so
 bench-ops: $(VENV)/ready ## Measure calls of generated ops, and count copies in what Inductor makes
 	@$(VENV)/bin/python benchmarks/call_overhead.py $(BENCH)
 
+documents: $(VENV)/ready ## Write the parts of the documentation that follow from the code
+	@$(VENV)/bin/python tools/documents
+
+site: $(VENV)/ready ## Build the documentation into site/; warnings are errors
+	@NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build --quiet --strict
+
 build: $(VENV)/ready ## Build sdist and wheel into dist/
 	@rm -rf dist
 	@$(RUN) build --outdir dist .
@@ -79,7 +85,7 @@ ci: ## Run what continuous integration runs
 	@bash .ci/run
 
 clean: ## Remove everything that the other targets made
-	rm -rf $(VENV) .venv-* dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* dist build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 kill: $(VENV)/ready ## Kill writes of hundreds of files at random moments, and small ones at every step
 	@$(VENV)/bin/python tests/fs/killing.py boundaries kill --twice 1

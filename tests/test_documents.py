@@ -4,51 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from document_blocks import Block, blocks, matches, steps
 
 from opscaffold.cli.app import app
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-RUNNABLE = [path for path in DOCUMENTS if "```console" in path.read_text(encoding="utf-8")]
+# Each example of a rule is run by the tests of that rule, and the page is made from the rules.
+WRITTEN = [path for path in DOCUMENTS if path.name != "rules.md"]
+RUNNABLE = [path for path in WRITTEN if any(block.runs for block in blocks(path))]
+NEEDS_TORCH = re.compile(r"pytest|verify|import torch")
 
-_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-
-
-@dataclass(frozen=True)
-class Step:
-    command: str
-    output: list[str]
-
-
-def steps(document: Path) -> list[Step]:
-    found: list[Step] = []
-    for block in _BLOCK.findall(document.read_text(encoding="utf-8")):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append(Step(line[2:], []))
-            else:
-                found[-1].output.append(line)
-    return found
-
-
-def matches(shown: list[str], real: list[str]) -> bool:
-    """Compare line by line; a shown ``...`` stands for any number of lines."""
-    if not shown:
-        return not real
-    if shown[0].strip() == "...":
-        return any(matches(shown[1:], real[skip:]) for skip in range(len(real) + 1))
-    return bool(real) and shown[0].rstrip() == real[0].rstrip() and matches(shown[1:], real[1:])
+# They set up an environment, and the tests run in one.
+_SETS_UP = re.compile(r"(make|pip|python -m pip|git clone|pre-commit) ")
 
 
 def test_an_ellipsis_stands_for_any_lines_and_nothing_else() -> None:
@@ -59,35 +36,116 @@ def test_an_ellipsis_stands_for_any_lines_and_nothing_else() -> None:
     assert not matches([], ["a"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("document", RUNNABLE, ids=lambda path: path.name)
-def test_shown_output_is_real(document: Path, tmp_path: Path) -> None:
-    ignored = shutil.ignore_patterns("__pycache__", ".*")
-    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=ignored)
-    directory = tmp_path
-    environment = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-    for step in steps(document):
-        program, *arguments = shlex.split(step.command)
-        if program == "cd":
-            directory = (directory / arguments[0]).resolve()
-            continue
-        assert program == "opscaffold", f"{document.name} shows a command that is not tested"
+class Page:
+    """A page that is followed from top to bottom, in a directory of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        ignored = shutil.ignore_patterns("__pycache__", ".*")
+        shutil.copytree(ROOT / "examples", directory / "examples", ignore=ignored)
+        programs = directory.parent / "programs"
+        programs.mkdir()
+        for name, arguments in (("opscaffold", "-m opscaffold "), ("python", "")):
+            program = programs / name
+            program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
+            program.chmod(0o755)
+        self.environment = os.environ | {
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
+            "OMP_NUM_THREADS": "1",
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "TORCHINDUCTOR_CACHE_DIR": str(directory.parent / "inductor"),
+        }
+
+    def follow(self, block: Block) -> None:
+        """Do what a reader would do with a block. Raises AssertionError."""
+        match block.language:
+            case "console":
+                for step in steps(block):
+                    self._command(step.command, step.output)
+            case "sh":
+                for line in block.text.splitlines():
+                    if line and not _SETS_UP.match(line):
+                        self._command(line, None)
+            case "diff":
+                self._run(["git", "apply", "-"], block.text, 0)
+            case "python" if block.title:
+                path = self.directory / block.title
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(block.text, encoding="utf-8")
+            case "python" if block.excerpt:
+                assert block.text in (self.directory / block.excerpt).read_text(encoding="utf-8")
+            case "python":
+                self._run([sys.executable, "-"], block.setup + block.text, 0)
+            case "toml" if block.title:
+                with (self.directory / block.title).open("a", encoding="utf-8") as file:
+                    file.write("\n" + block.text)
+            case "run":
+                self._command(block.text, None)
+
+    def _command(self, command: str, shown: list[str] | None) -> None:
+        if command.startswith("cd "):
+            self.directory = (self.directory / command[3:].strip()).resolve()
+            return
+        # Exit codes tell of findings as well: where the output is shown, it is what counts.
+        code = re.search(r"# exits with (\d+)", command)
+        expected = int(code[1]) if code else None if shown is not None else 0
+        said = self._run(["bash", "-c", command], "", expected)
+        if shown is not None:
+            assert matches(shown, said.splitlines()), f"$ {command}\nreally says:\n{said}"
+
+    def _run(self, arguments: list[str], given: str, expected: int | None) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "opscaffold", *arguments],
-            cwd=directory,
-            env=environment,
-            stdin=subprocess.DEVNULL,
+            arguments,
+            cwd=self.directory,
+            env=self.environment,
+            input=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        real = done.stdout.splitlines()
-        assert matches(step.output, real), f"$ {step.command}\nreally says:\n{done.stdout}"
+        assert expected in (None, done.returncode), f"{arguments}\n{given}\n{done.stdout}"
+        return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(
+            path,
+            marks=[pytest.mark.torch]
+            if any(NEEDS_TORCH.search(block.text) for block in blocks(path) if block.runs)
+            else [],
+            id=path.name,
+        )
+        for path in RUNNABLE
+    ],
+)
+def test_a_page_can_be_followed(
+    document: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if request.node.get_closest_marker("torch"):
+        pytest.importorskip("torch")
+    (tmp_path / "here").mkdir()
+    page = Page(tmp_path / "here")
+    for block in blocks(document):
+        page.follow(block)
+
+
+@pytest.mark.parametrize("document", WRITTEN, ids=lambda path: path.name)
+def test_every_block_says_what_it_is(document: Path) -> None:
+    """So that none is left out of the run by accident."""
+    text = document.read_text(encoding="utf-8")
+    assert [block.text for block in blocks(document) if not block.language] == []
+    assert re.findall(r"\n\n    \S.*", _FENCED.sub("", text)) == []
 
 
 def test_the_readme_shows_both_commands() -> None:
-    commands = [step.command for step in steps(ROOT / "README.md")]
+    shown = [block for block in blocks(ROOT / "README.md") if block.language == "console"]
+    commands = [step.command for block in shown for step in steps(block)]
     assert any(command.startswith("opscaffold new") for command in commands)
     assert any(command.startswith("opscaffold migrate") for command in commands)
 

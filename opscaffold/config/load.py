@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscaffold.config.keys import KEYS, REGISTRAR_KEYS
 from opscaffold.config.model import OUT_NAMINGS, REGISTERS, Config, Registrar
 from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
 from opscaffold.errors import UserError
@@ -20,20 +21,8 @@ OWN_FILE = "opscaffold.toml"
 PYPROJECT = "pyproject.toml"
 TABLE = ("tool", "opscaffold")
 
-_KEYS = (
-    "select",
-    "ignore",
-    "per-file-ignores",
-    "exclude",
-    "extend-exclude",
-    "target-torch",
-    "out-naming",
-    "registrars",
-    "notebooks",
-)
 _SOURCES = ("name", "namespace", "function", "mutates_args", "schema", "fake")
 _ALWAYS_LISTED = ("name", "function")
-_REGISTRAR_KEYS = ("helper", "parameters", *_SOURCES, "registers", "strip", "defaults")
 _DEFAULT_KEYS = ("namespace", "mutates_args", "fake")
 _AT_LINE = re.compile(r"\(at line (\d+)")
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -116,7 +105,7 @@ class _Reader:
 
     def config(self, table: Any) -> Config:
         """Read the whole table."""
-        values = self._table((), table, _KEYS)
+        values = self._table((), table, tuple(KEYS))
         config: dict[str, Any] = {}
         for key, value in values.items():
             field = key.replace("-", "_")
@@ -195,7 +184,7 @@ class _Reader:
             raise self._error(path, what)
 
     def _registrar(self, path: lines.Path, value: Any) -> Registrar:
-        table = self._table(path, value, _REGISTRAR_KEYS)
+        table = self._table(path, value, tuple(REGISTRAR_KEYS))
         if "helper" not in table:
             raise self._error(
                 path, "a registrar needs 'helper', the dotted name of the function it describes"
