@@ -28,6 +28,7 @@ from opscaffold.cli.new import new
 from opscaffold.cli.parameters import Command, take_plainly
 from opscaffold.cli.streams import drop_output, is_lost_output, reserve
 from opscaffold.cli.template import template
+from opscaffold.cli.update import update
 from opscaffold.cli.verify import verify
 from opscaffold.errors import UserError
 
@@ -111,6 +112,7 @@ def root(
 
 app.command(cls=Command)(new)
 app.command(cls=Command)(add)
+app.command(cls=Command)(update)
 app.command(cls=Command)(check)
 app.command(cls=Command)(migrate)
 app.command(cls=Command)(verify)
