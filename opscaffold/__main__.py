@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 INTERRUPTED = 130
+WITHOUT_COLLECTOR = "check"
+"""The command whose objects all stay until it ends: to look for garbage among them is in vain."""
 
 
 def main() -> int:
     """Run the command line and return its exit code."""
+    if sys.argv[1:2] == [WITHOUT_COLLECTOR]:
+        gc.disable()
     try:
         # Loading takes a while, in which Ctrl-C may come as well.
         from opscaffold.cli.app import main as run
@@ -25,5 +30,21 @@ def main() -> int:
     return code
 
 
+def _pass_over_the_working_directory() -> None:
+    """Look for modules where they are installed, as the script ``opscaffold`` does.
+
+    ``python -m`` looks in the working directory first, and a tree that is only to be read could
+    have a ``typer.py``.
+    """
+    try:
+        here = os.getcwd()  # noqa: PTH109 -- this much is loaded
+    except OSError:
+        # It was removed: nothing can be found in it.
+        return
+    if sys.path and sys.path[0] in ("", here):
+        del sys.path[0]
+
+
 if __name__ == "__main__":
+    _pass_over_the_working_directory()
     sys.exit(main())

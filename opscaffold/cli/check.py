@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opscaffold.cli import completion
-from opscaffold.cli.outcome import Format, Report, show_kept, terminal_width, write_report
-from opscaffold.cli.streams import read_stdin
+from opscaffold.cli.outcome import Format, Report, show_kept, write_report
 from opscaffold.cli.targets import refuse_no_baseline, refuse_source
 
 if TYPE_CHECKING:
-    from opscaffold.cli.check_cache import Entry
     from opscaffold.rules.baseline import Baseline
-    from opscaffold.source.project import FoundFiles, Project
+    from opscaffold.source.project import Project
 
 OK = 0
 FOUND = 1
-STDIN = "-"
-STDIN_NAME = "stdin.py"
 
 
 def check(
@@ -133,8 +129,10 @@ def check(
 
     Exit codes: 0 nothing found (or notes only), 1 findings, 2 wrong usage or configuration.
     """
+    from opscaffold.cli.check_reading import STDIN, Reading
     from opscaffold.errors import UserError
     from opscaffold.fs.paths import real_path
+    from opscaffold.source.collector import collector_paused
 
     if write_baseline and baseline is None:
         raise UserError("--write-baseline needs --baseline FILE: where to write")
@@ -152,7 +150,7 @@ def check(
         # Of what a terminal cannot show, show the escape.
         sys.stdout.reconfigure(errors="backslashreplace")
     known = _read_baseline(baseline) if baseline is not None and not write_baseline else None
-    reading = _Reading(
+    reading = Reading(
         paths or [],
         root,
         exclude,
@@ -169,12 +167,13 @@ def check(
         if kept is not None:
             return FOUND if show_kept(kept) and not exit_zero else OK
 
-    from opscaffold.rules.check import check_project
-    from opscaffold.rules.selection import chosen_for
-    from opscaffold.source.project import collector_paused
+    with collector_paused(), reading.scanned():
+        # Files are looked through meanwhile.
+        from opscaffold.rules.check import check_project, questions
+        from opscaffold.rules.selection import chosen_for
 
-    codes = chosen_for(reading.config, listed(select), listed(ignore) or ())
-    with collector_paused():
+        codes = chosen_for(reading.config, listed(select), listed(ignore) or ())
+        reading.foresee(questions(codes))
         project = reading.project()
         if output is not None:
             refuse_source(output, "--output", project, reading.config)
@@ -216,104 +215,6 @@ def listed(given: Sequence[str] | None) -> tuple[str, ...] | None:
     if given is None:
         return None
     return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
-
-
-class _Reading:
-    """Which project is read: its root, its configuration, and what stands in for files."""
-
-    def __init__(
-        self,
-        paths: Sequence[Path],
-        root: Path | None,
-        exclude: list[str] | None,
-        stdin_filename: Path | None,
-        *,
-        notebooks: bool = False,
-        force_exclude: bool = False,
-    ) -> None:
-        from opscaffold.config.load import load_config
-        from opscaffold.errors import UserError
-        from opscaffold.fs.paths import real_path
-        from opscaffold.source.files import find_root, without_excluded
-
-        self.overlay: dict[Path, bytes] = {}
-        self.found: FoundFiles | None = None
-        if any(str(path) == STDIN for path in paths):
-            if len(paths) > 1:
-                raise UserError("- stands alone: stdin is one file")
-            path = real_path(stdin_filename or Path(STDIN_NAME))
-            self.overlay[path] = read_stdin()
-            self.paths = [path]
-        elif stdin_filename is not None:
-            raise UserError("--stdin-filename goes with the path -")
-        else:
-            self.paths = list(paths) or [Path()]
-        for path in [*self.paths, *([root] if root else [])]:
-            if path not in self.overlay and not path.exists():
-                raise UserError(f"{path}: there is no such file or directory")
-        if root is not None and not root.is_dir():
-            raise UserError(f"--root: {root} is no directory")
-        self.root = real_path(root if root is not None else find_root(self.paths))
-        self.config = load_config(self.root)
-        self.exclude = self.config.excluded(exclude)
-        if force_exclude and not self.overlay:
-            self.paths = without_excluded(self.paths, self.root, self.exclude)
-        named = any(path.suffix == ".ipynb" for path in self.paths)
-        self.notebooks = notebooks or named or self.config.notebooks
-
-    def entry(self, output_format: Format, *asked: object) -> Entry | None:
-        """Return where the check is kept; None where it is not."""
-        from opscaffold.cli.check_cache import directory, entry
-        from opscaffold.source.project import project_files
-
-        if directory() is None:
-            return None
-        self.found = project_files(self.paths, self.root, self.exclude, notebooks=self.notebooks)
-        width = terminal_width() if output_format is Format.TEXT else None
-        named = [path for path in self.paths if not path.is_dir()]
-        asked = (*asked, output_format, width, self.config, self.exclude, self.notebooks, named)
-        return entry(self.found, self.root, asked)
-
-    def project(self) -> Project:
-        """Read the project."""
-        return self._read(self.paths, self.overlay)
-
-    def project_before(
-        self, now: Project, contents: Mapping[Path, bytes | None], moved: Mapping[Path, Path]
-    ) -> Project | None:
-        """Read the project with other contents of files; None where all of its own are as now.
-
-        ``moved`` tells which files went by another name.
-        """
-        files = set(now.files)
-        overlay = {
-            # A file that was not there is taken for an empty one.
-            path: data or b""
-            for path, data in contents.items()
-            if path in files or (data is not None and path.suffix == ".py" and not path.exists())
-        }
-        if not overlay:
-            return None
-        old = [path for path, new in moved.items() if path in overlay and new in files]
-        return self._read([*self.paths, *old], overlay)
-
-    def _read(self, paths: Sequence[Path], overlay: Mapping[Path, bytes]) -> Project:
-        from opscaffold.source.project import load_project
-
-        project = load_project(
-            paths,
-            self.root,
-            self.exclude,
-            overlay,
-            self.config.registrars,
-            notebooks=self.notebooks,
-            found=self.found if paths is self.paths and not overlay else None,
-        )
-        for path in paths:
-            # Named by itself, so looked at whatever it holds: it may be no Python at all.
-            if not path.is_dir():
-                project.module_for(path)
-        return project
 
 
 def _list_ops(project: Project, output_format: Format, output: Path | None) -> int:

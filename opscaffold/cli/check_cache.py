@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from opscaffold import __version__
 
 if TYPE_CHECKING:
-    from opscaffold.source.project import FoundFiles
+    from opscaffold.source.found import FoundFiles
 
 VARIABLE = "OPSCAFFOLD_CACHE_DIR"
 """Names the directory; set to nothing, there is no cache."""

@@ -80,6 +80,7 @@ RULE = Rule(
     "in eager mode and compiled.",
     remedy="register backward and setup_context with register_autograd, and call the op",
     of_op=check,
+    asks=(TOPIC.question,),
     hits=(
         _OP
         + """

@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from opscaffold.rules.fakes import dispatch_key
-from opscaffold.rules.uses import Topic
 from opscaffold.source.model import Module, Op, Registration, Role
 from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
+from opscaffold.source.questions import Topic
 
 _BASES = frozenset({"torch.autograd.Function", "torch.autograd.function.Function"})
 # What a file says that defines one.

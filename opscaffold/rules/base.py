@@ -19,6 +19,7 @@ from opscaffold.rules.names import ProjectNames
 from opscaffold.source.load import char_column, span
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project
+from opscaffold.source.questions import Question
 
 _DEFINED = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _LINE_END = re.compile(r"\r|\n")
@@ -31,7 +32,8 @@ class Rule:
     ``summary`` says in one sentence what is reported, ``why`` what happens to the user's
     program, ``remedy`` what to do. ``repair`` is "safe", "unsafe" or None (by hand). ``hits``
     and ``misses`` are small modules in which the rule reports something and nothing.
-    ``of_op`` is applied to each op, ``of_project`` once; either may be absent.
+    ``of_op`` is applied to each op, ``of_project`` once; either may be absent. ``asks`` are the
+    questions about all files that either may ask.
     """
 
     code: str
@@ -45,6 +47,7 @@ class Rule:
     repair: str | None = None
     of_op: Callable[[OpFacts], Iterable[Finding]] | None = None
     of_project: Callable[[Project], Iterable[Finding]] | None = None
+    asks: tuple[Question, ...] = ()
 
     def finding(
         self,

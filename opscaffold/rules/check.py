@@ -7,9 +7,10 @@ from opscaffold.findings.model import Finding, Position
 from opscaffold.rules.base import position
 from opscaffold.rules.catalog import all_rules, apply_rules
 from opscaffold.rules.notices import UNREADABLE, unreadable
-from opscaffold.rules.suppression import Suppression
+from opscaffold.rules.suppression import MARKED, Suppression
 from opscaffold.source.model import Op
 from opscaffold.source.project import Project
+from opscaffold.source.questions import Question
 
 
 def check_project(project: Project, config: Config, codes: frozenset[str]) -> list[Finding]:
@@ -27,6 +28,12 @@ def check_project(project: Project, config: Config, codes: frozenset[str]) -> li
         # Asked last: rules may make more files be read.
         found += [unreadable(p) for p in project.problems if p.path in project.selected]
     return suppression.apply(found, codes)
+
+
+def questions(codes: frozenset[str]) -> list[Question]:
+    """Return what ``check_project`` asks of the bytes of all files."""
+    asked = [MARKED.question, *(q for rule in all_rules() if rule.code in codes for q in rule.asks)]
+    return list(dict.fromkeys(asked))
 
 
 def _too_deep(project: Project, op: Op | None, code: str) -> Finding:

@@ -27,8 +27,9 @@ from opscaffold.rules.declared import mutated_by
 from opscaffold.rules.functions import AnyFunction, enclosing_function, own_nodes, positional_names
 from opscaffold.rules.gradients import requires_grad
 from opscaffold.rules.kernels import all_in_sight, is_checked, kernels_of
-from opscaffold.rules.uses import Topic, uses_of
+from opscaffold.rules.uses import uses_of
 from opscaffold.source.model import Module
+from opscaffold.source.questions import Topic
 
 _GUARDS = re.compile(
     r"\brequires_grad\b|is_grad_enabled|no_grad|inference_mode|set_grad_enabled|\bdetach\b"
@@ -241,6 +242,7 @@ RULE = Rule(
     remedy="use a functional op with register_autograd there, or raise in a wrapper where grad "
     "mode is on and an input requires a gradient",
     of_op=check,
+    asks=(_TRAINS.question,),
     hits=(
         _OP
         + """

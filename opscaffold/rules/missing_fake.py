@@ -19,10 +19,11 @@ from opscaffold.rules.contracts import contract_of
 from opscaffold.rules.fakes import dispatch_key, has_fake, is_fake
 from opscaffold.rules.flags import flagged
 from opscaffold.rules.outputs import outputs_of
-from opscaffold.rules.uses import Topic, uses_of
+from opscaffold.rules.uses import uses_of
 from opscaffold.source.holes import known_parts, may_be
 from opscaffold.source.model import Form, Module, Op, Registration, Role
 from opscaffold.source.project import Project
+from opscaffold.source.questions import Topic
 
 # Kernels under these keys are made of torch ops, which have fakes of their own.
 _COMPOSITE = re.compile(r"Composite|Meta|default")
@@ -217,6 +218,7 @@ RULE = Rule(
     remedy="register a fake kernel with register_fake: it allocates what the op returns",
     repair="safe",
     of_op=check,
+    asks=(_ABOUT_TRACING.question, _ABOUT_FAKES.question),
     hits=(
         _OP
         + """

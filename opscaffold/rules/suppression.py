@@ -20,9 +20,13 @@ from opscaffold.rules.selection import (
 )
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project
+from opscaffold.source.questions import Topic
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+MARKED = Topic((MARK,), any_case=True)
+"""What a file is about that has an ignore comment, or may have."""
 
 _MOVE = "put it behind the statement that it is about, on a line of that, or remove the code"
 
@@ -41,6 +45,7 @@ class Suppression:
         """Raise UnknownSelectorError for a rule in per-file-ignores that there is not."""
         self._project = project
         self._by_file = [(_spec(glob), codes) for glob, codes in ignored_per_file(config)]
+        self._marked = project.ask(MARKED.question)
         self._ignores = {path: self._read(path) for path in project.selected}
         self._used: set[tuple[Path, Ignore, str]] = set()
         self._names = {word: r.code for r in coded() for word in (r.code, r.name)}
@@ -128,7 +133,7 @@ class Suppression:
         return self._ignores[path]
 
     def _read(self, path: Path) -> list[Ignore]:
-        if MARK not in (self._project.read(path) or b"").lower():
+        if path not in self._marked:
             return []
         module = self._project.module_for(path)
         return [] if module is None else read_ignores(module.source.text)

@@ -18,8 +18,8 @@ from opscaffold.rules.base import Rule
 from opscaffold.rules.functions import enclosing_function
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
-from opscaffold.source.torch_ops import Called, only_called, reads_ops
-from opscaffold.source.words import Words
+from opscaffold.source.questions import CALLS_OPS, mentions
+from opscaffold.source.torch_ops import Called, reads_ops
 
 _PREFIX = "torch.ops."
 _COMPILED = frozenset({".cpp", ".cc", ".cxx", ".cu", ".hip", ".mm", ".so", ".pyd", ".pyx"})
@@ -106,23 +106,18 @@ def _modules(
 
     They name torch.ops and one of the namespaces, or a name that another module gave to one.
     """
-    named = Words(spaces)
-    start: dict[Path, list[Called] | None] = {}
-    for path in project.files:
-        data = project.read(path) or b""
-        if reads_ops(data):
-            start[path] = only_called(data)
+    start: dict[Path, tuple[list[Called] | None]] = project.ask(CALLS_OPS)
     # What is called at once goes by no other name.
-    first = [project.module_for(path) for path, called in start.items() if called is None]
+    first = [project.module_for(path) for path, (called,) in start.items() if called is None]
     given = set().union(*(project.exported(m, {"ops"}, _PREFIX) for m in first if m is not None))
-    words = Words(given)
+    wrong = {
+        p for p, (called,) in start.items() if called is None or not _all_there(called, spaces)
+    }
+    read = set(project.ask(mentions(spaces), wrong))
+    if given:
+        read |= project.ask(mentions(given)).keys()
     for path in project.files:
-        if path not in project.selected:
-            continue
-        data = project.read(path) or b""
-        called = start.get(path, [])
-        wrong = (called is None or not _all_there(called, spaces)) and named.in_(data)
-        if wrong or words.in_(data):
+        if path in read and path in project.selected:
             module = project.module_for(path)
             if module is not None:
                 yield module, project.aliases(module, {"ops", *given})
@@ -289,6 +284,7 @@ RULE = Rule(
     "that still uses the old name raises AttributeError, and nothing says so before.",
     remedy="use the name the op has now",
     of_project=check,
+    asks=(CALLS_OPS,),
     hits=(
         _OP
         + """

@@ -7,38 +7,15 @@ cares about. What reaches an op under another name, through another file, is not
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from opscaffold.records import dataclass
 from opscaffold.source.hits import OpIndex
 from opscaffold.source.model import Module, Op
 from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
-from opscaffold.source.words import Words
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """What a file is about: it holds one of the words, ASCII and as they are written.
-
-    With ``any_case`` the words are in lower case, and those of the file in any. With a
-    ``pattern``, that matches too.
-    """
-
-    words: tuple[bytes, ...]
-    pattern: bytes = b""
-    any_case: bool = False
-
-    def is_of(self, data: bytes) -> bool:
-        """Say whether a file with these bytes is about this."""
-        folded = data.lower() if self.any_case else data
-        # To look for each word is several times as fast as to look for a pattern of them all.
-        if not any(word in folded for word in self.words):
-            return False
-        return not self.pattern or re.search(self.pattern, data) is not None
+from opscaffold.source.questions import Topic, named
 
 
 class Uses:
@@ -50,7 +27,7 @@ class Uses:
         self._index = OpIndex(
             project.all_ops, {node: op for node, op in results.items() if node is not None}
         )
-        self._names = Words(set().union(*self._words.values()))
+        self._names = named(set().union(*self._words.values()))
         self._about: dict[Topic, list[tuple[Path, frozenset[str]]]] = {}
         self._named: dict[Path, frozenset[str]] = {}
         self._found: dict[Module, list[tuple[ast.expr, Op]]] = {}
@@ -80,12 +57,12 @@ class Uses:
 
     def _mentioning(self, project: Project, topic: Topic) -> Iterator[tuple[Path, frozenset[str]]]:
         """The files about a topic that mention any op by a name of its own, and by which."""
-        for path in project.files:
-            data = project.read(path) or b""
-            if not topic.is_of(data):
-                continue
-            if path not in self._named:
-                self._named[path] = self._names.found_in(data)
+        about = project.ask(topic.question)
+        unknown = about.keys() - self._named.keys()
+        if unknown:
+            found = project.ask(self._names, unknown)
+            self._named |= {path: frozenset(found.get(path, ())) for path in unknown}
+        for path in about:
             if self._named[path]:
                 yield path, self._named[path]
 

@@ -13,6 +13,7 @@ from opscaffold.source.helpers import Helpers
 from opscaffold.source.libraries import Libraries
 from opscaffold.source.model import Module, Op, Registration, Role, UnknownHelper
 from opscaffold.source.operands import DEFINITIONS, Frame
+from opscaffold.source.questions import REGISTERS, mentions
 from opscaffold.source.registering import Registering
 from opscaffold.source.registrars import Registrars
 from opscaffold.source.resolve import Resolver, Target
@@ -21,7 +22,6 @@ from opscaffold.source.strings import Strings
 from opscaffold.source.texts import unknown
 from opscaffold.source.torch_api import API_WORDS, DEFINING, FUNCTIONS, INFER_SCHEMA, LIBRARY
 from opscaffold.source.tree import Tree
-from opscaffold.source.words import Words, may_register
 
 
 @dataclass(slots=True)
@@ -59,8 +59,7 @@ class OpFinder:
     def find(self) -> Found:
         """Return every op that the tree registers."""
         self._words = self.described.names()
-        words = Words(self._words)
-        paths = [p for p in self.tree.ordered if self._may_register(p, words)]
+        paths = self._may_register()
         described: list[Registration] = []
         while True:
             for path in paths:
@@ -132,16 +131,16 @@ class OpFinder:
             if not in_sight and not (dotted or "").startswith("torch."):
                 yield UnknownHelper(module, node, dotted or unknown(node.func).hint.strip("{}"))
 
-    def _may_register(self, path: Path, words: Words) -> bool:
-        data = self.tree.read(path)
-        # What cannot be read is loaded, and so becomes a problem.
-        return data is None or may_register(data) or words.in_(data)
+    def _may_register(self) -> Sequence[Path]:
+        found = self.tree.ask(REGISTERS)
+        if not self._words:
+            return list(found)
+        described = self.tree.ask(mentions(self._words))
+        return [path for path in self.tree.ordered if path in found or path in described]
 
-    def _mentioning(self, names: set[str]) -> list[Path]:
-        words = Words(names)
+    def _mentioning(self, names: set[str]) -> Sequence[Path]:
         seen = {module.path for module in self._modules}
-        rest = [path for path in self.tree.ordered if path not in seen]
-        return [path for path in rest if words.in_(self.tree.read(path) or b"")]
+        return [path for path in self.tree.ask(mentions(names)) if path not in seen]
 
     def _new_words(self) -> set[str]:
         """Return more names by which a module may register without naming torch's API."""

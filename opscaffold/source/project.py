@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import ast
-import gc
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from opscaffold.config.model import Registrar
 from opscaffold.fs.paths import real_path
-from opscaffold.records import dataclass, field
-from opscaffold.source.files import find_files, find_root
+from opscaffold.source.collector import collector_paused
+from opscaffold.source.files import find_root
+from opscaffold.source.found import FoundFiles, project_files
 from opscaffold.source.load import Problem
 from opscaffold.source.model import Module, Op, Reference, Registration
 from opscaffold.source.ops import OpFinder
+from opscaffold.source.questions import Question
 from opscaffold.source.references import ReferenceFinder
 from opscaffold.source.resolve import Resolution, Resolver
 from opscaffold.source.tree import Tree
+
+if TYPE_CHECKING:
+    from opscaffold.source.scanner import Scanner
 
 
 class Project:
@@ -116,6 +120,13 @@ class Project:
         """Return what a file holds, or is taken to hold; None where it cannot be read."""
         return self.tree.read(path)
 
+    def ask(self, question: Question, among: Collection[Path] | None = None) -> dict[Path, Any]:
+        """Return the answers to a question about what files hold, in their order.
+
+        Files whose answer is empty are left out; ``among`` are those asked about, else all.
+        """
+        return self.tree.ask(question, among)
+
     def cell_of(self, path: Path, line: int) -> tuple[int, int] | None:
         """Return the cell of a notebook that a line stands in, and its line there, from 1.
 
@@ -205,6 +216,7 @@ def load_project(
     notebooks: bool = False,
     earlier: Project | None = None,
     found: FoundFiles | None = None,
+    scanner: Scanner | None = None,
 ) -> Project:
     """Read a project. Nothing in it is imported or run.
 
@@ -216,7 +228,7 @@ def load_project(
     the cells of notebooks read too; what stands in them cannot be written to. ``earlier`` is what
     the same call returned before, perhaps with another overlay: files are taken to be those they
     were then, and what is the same is not read again. ``found`` is what ``project_files`` says of
-    the paths, where it was asked before.
+    the paths, where it was asked before, ``scanner`` what looks through those very files.
     """
     root = real_path(root if root is not None else find_root(paths))
     kept: Mapping[Path, bytes] = {}
@@ -228,45 +240,7 @@ def load_project(
     files = known | frozenset(overlay or ())
     with collector_paused():
         before = earlier.tree if earlier is not None else None
-        tree = Tree(root, files, overlay, notebooks=notebooks, earlier=before, kept=kept)
+        tree = Tree(
+            root, files, overlay, notebooks=notebooks, earlier=before, kept=kept, scanner=scanner
+        )
         return Project(root, selected, tree, registrars, known)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFiles:
-    """The files of a project, and those among them that the paths asked for hold.
-
-    ``kept`` is what some of them held when they were read.
-    """
-
-    known: frozenset[Path]
-    selected: frozenset[Path]
-    kept: dict[Path, bytes] = field(default_factory=dict)
-
-
-def project_files(
-    paths: Sequence[Path], root: Path, exclude: Sequence[str] = (), *, notebooks: bool = False
-) -> FoundFiles:
-    """Say which files ``load_project`` reads, given the same."""
-    root = real_path(root)
-    whole = frozenset(find_files([root], root, exclude=exclude, notebooks=notebooks))
-    selected = whole
-    if [path.resolve() for path in paths] != [root]:
-        selected = frozenset(find_files(paths, root, exclude=exclude, notebooks=notebooks))
-    return FoundFiles(selected | whole, selected)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Leave garbage that holds itself where it is, for as long as a project is worked on.
-
-    Syntax trees are many small objects that all stay: looking through them again and again for
-    garbage is a third of the time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

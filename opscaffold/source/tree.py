@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from opscaffold.fs.text import SourceError, SourceText, decode, read_source
 from opscaffold.source.calls import CallIndex
@@ -12,7 +13,11 @@ from opscaffold.source.files import parts_of, read_bytes
 from opscaffold.source.load import Problem, parse_module
 from opscaffold.source.model import Module
 from opscaffold.source.notebooks import SUFFIX, Notebook, NotebookError, read_notebook
+from opscaffold.source.questions import Question, answers
 from opscaffold.source.scopes import Scopes
+
+if TYPE_CHECKING:
+    from opscaffold.source.scanner import Scanner
 
 # What is kept of the files' contents once read, in bytes. Looking through all files of a usual
 # tree several times then opens each once; a larger tree reads the rest again.
@@ -23,7 +28,8 @@ class Tree:
     """All Python files of a project. Modules are parsed once, on demand.
 
     ``problems`` holds what could not be read so far. ``overlay`` holds what files are taken to
-    hold in place of what is on disk, ``kept`` what was read of them before.
+    hold in place of what is on disk, ``kept`` what was read of them before; ``scanner`` looks
+    through the same files, as they are on disk.
     """
 
     def __init__(
@@ -35,12 +41,16 @@ class Tree:
         notebooks: bool = False,
         earlier: Tree | None = None,
         kept: Mapping[Path, bytes] | None = None,
+        scanner: Scanner | None = None,
     ) -> None:
         self.root = root
         self._notebooks: dict[Path, Notebook | NotebookError] | None = {} if notebooks else None
         self.overlay = dict(overlay or {})
         self.files = frozenset(files)
-        self.ordered: Sequence[Path] = sorted(self.files, key=parts_of)
+        self._scanner = None if overlay or notebooks else scanner
+        self.ordered: Sequence[Path] = (
+            sorted(self.files, key=parts_of) if self._scanner is None else self._scanner.files
+        )
         """The files, by path."""
         self.problems: list[Problem] = []
         self._kept: dict[Path, bytes] = dict(kept or {})
@@ -116,6 +126,21 @@ class Tree:
             return None if notebook is None else notebook.text.encode("utf-8", "surrogatepass")
         data = self.overlay.get(path)
         return self._read(path) if data is None else data
+
+    def ask(self, question: Question, among: Collection[Path] | None = None) -> dict[Path, Any]:
+        """Return the answers to a question about what files hold, in their order.
+
+        Files whose answer is empty are left out; ``among`` are those asked about, else all.
+        """
+        wanted = None
+        if among is not None and len(among) < len(self.ordered):
+            wanted = [n for n, path in enumerate(self.ordered) if path in among]
+        if self._scanner is not None:
+            found = self._scanner.ask(question, wanted, self.read)
+        else:
+            numbers = range(len(self.ordered)) if wanted is None else wanted
+            found = answers(question, self.ordered, numbers, self.read)
+        return {self.ordered[number]: answer for number, answer in found}
 
     def _read(self, path: Path) -> bytes | None:
         data = self._kept.get(path)

@@ -9,7 +9,9 @@ from collections.abc import Iterable
 _SURE = (b"custom_op", b"triton_op", b"mutates_args", b"infer_schema", b"impl_abstract")
 _IMPORTED = b"import library"
 _LIBRARY = re.compile(rb"torch\s*\.\s*library")
-_METHODS = (re.compile(rb"define\b"), re.compile(rb"impl\b"))
+_METHODS = ((b"define", re.compile(rb"define\b")), (b"impl", re.compile(rb"impl\b")))
+# One pattern that starts with what the names have in common, which many files hold.
+_API = re.compile(rb"register_(?:fake|kernel|autograd|vmap|autocast|torch_dispatch)(?!\w)")
 _WORD = re.compile(rb"\w+")
 
 # Bytes that belong to no ASCII word become a space.
@@ -74,7 +76,7 @@ def may_register(data: bytes) -> bool:
     for word in _SURE:
         if word in data:
             return True
-    if b"register_" in data and _API.in_(data):
+    if any(_starts_word(data, match.start()) for match in _API.finditer(data)):
         return True
     # One look for what the three have in common.
     if b"ibrary" in data and (
@@ -82,7 +84,10 @@ def may_register(data: bytes) -> bool:
     ):
         return True
     return any(
-        _behind_dot(data, match.start()) for method in _METHODS for match in method.finditer(data)
+        _behind_dot(data, match.start())
+        for literal, method in _METHODS
+        if literal in data
+        for match in method.finditer(data)
     )
 
 
@@ -99,9 +104,3 @@ def _behind_dot(data: bytes, at: int) -> bool:
 
 
 _CLASS = Words(["Library"])
-_API = Words(
-    [
-        *("register_fake", "register_kernel", "register_autograd", "register_vmap"),
-        *("register_autocast", "register_torch_dispatch"),
-    ]
-)

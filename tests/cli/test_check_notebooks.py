@@ -88,7 +88,7 @@ def test_modules_that_a_notebook_imports_are_known_to_it(checker: Checker) -> No
 
 
 def test_stdin_may_be_a_notebook(checker: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
-    import opscaffold.cli.check as module
+    import opscaffold.cli.check_reading as module
 
     monkeypatch.setattr(module, "read_stdin", lambda: notebook(HEAD, OP))
     assert checker.found("-", "--stdin-filename", "a.ipynb") == [("a.ipynb", 2, "OPS101")]
