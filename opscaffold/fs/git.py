@@ -1,4 +1,8 @@
-"""What git says about a working tree. Everything here is a question: git changes nothing."""
+"""What git says about a working tree. Everything here is a question: git changes nothing.
+
+Nor does git run a program that the repository's own configuration names: a tree may have come with
+it, packed in an archive.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,16 @@ from opscaffold.records import dataclass
 
 # A hook's caller sets these for its own repository, which need not be the one asked about.
 _REPOSITORY_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
+
+# What a repository's own configuration could have git run: a monitor of files, and hooks.
+_RUN_NOTHING = ("-c", "core.fsmonitor=false", "-c", f"core.hooksPath={os.devnull}")
+# In a clone without all objects git would fetch those it lacks, by a program that is configured.
+_FETCH_NOTHING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+_FILTERS = r"^filter\..*\.(clean|process)$"
+# Git has no better word for what lies in the repository, or in a file that it includes.
+_OWN_SCOPES = (b"local", b"worktree")
+# Files that are never written, whose filters are often configured by a repository.
+_NOTEBOOK = b".ipynb"
 
 _NO_REPOSITORY = ("not a git repository", "must be run in a work tree")
 
@@ -57,13 +71,23 @@ def dirty_files(root: Path, paths: Sequence[Path] = ()) -> list[Path]:
     top = toplevel(root)
     if top is None:
         return []
-    status = ["status", "--porcelain", "-z", "--untracked-files=all"]
+    # Of what lies in submodules we ask them, one by one: git would run what they configure.
+    status = ["status", "--porcelain", "-z", "--untracked-files=all", "--ignore-submodules=dirty"]
     named = [os.fspath(path.absolute()) for path in paths]
-    found = _changed(_git(top, *status, "--", *named))
+    filters = _own_filters(top)
+    found = _changed(_git(top, *status, "--", *named, configured=filters))
+    if filters:
+        found = [name for name in found if not name.endswith(_NOTEBOOK)]
     files = [name for name, path in zip(named, paths, strict=True) if path.is_file()]
     if files:
-        found += _changed(_git(top, *status, "--ignored=matching", "--", *files))
-    return sorted({top / os.fsdecode(name) for name in found})
+        ignored = [*status, "--ignored=matching"]
+        found += _changed(_git(top, *ignored, "--", *files, configured=filters))
+    dirty = {top / os.fsdecode(name) for name in found}
+    for submodule in _submodules(top):
+        inside = [path for path in paths if path.absolute().is_relative_to(submodule)]
+        if not paths or inside or any(submodule.is_relative_to(p.absolute()) for p in paths):
+            dirty.update(dirty_files(submodule, inside))
+    return sorted(dirty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +122,8 @@ def changed_lines(root: Path, revision: str) -> dict[Path, Changed]:
     top, commit = _commit(root, revision)
     options = ["--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"]
     prefixes = ["--src-prefix=a/", "--dst-prefix=b/", "--ignore-submodules"]
-    diff = _git(top, "-c", "core.quotePath=true", "diff", *options, *prefixes, commit, "--")
+    asked = ["-c", "core.quotePath=true", "diff", *options, *prefixes, commit, "--"]
+    diff = _git(top, *asked, configured=_own_filters(top))
     changed = dict(_hunk_lines(diff or b"", top))
     for entry in (_git(top, "ls-files", "-o", "--exclude-standard", "-z") or b"").split(b"\0"):
         if entry:
@@ -122,7 +147,8 @@ def contents_at(root: Path, revision: str) -> Before:
     """Return what the files of a working tree held at a revision. Raises as changed_lines does."""
     top, commit = _commit(root, revision)
     raw = ["--raw", "--no-abbrev", "-z", "--find-renames", "--ignore-submodules", "--no-ext-diff"]
-    fields = iter((_git(top, "diff", *raw, commit, "--") or b"").split(b"\0"))
+    answer = _git(top, "diff", *raw, commit, "--", configured=_own_filters(top))
+    fields = iter((answer or b"").split(b"\0"))
     blobs: dict[Path, bytes] = {}
     contents: dict[Path, bytes | None] = {}
     moved: dict[Path, Path] = {}
@@ -172,7 +198,10 @@ def _blobs(top: Path, names: Sequence[bytes]) -> list[bytes]:
         head, _, _ = answer[at:].partition(b"\n")
         words = head.split(b" ")
         if len(words) != 3:
-            raise GitError(f"git cannot read the object {name.decode('ascii')} in {top}")
+            raise GitError(
+                f"git cannot read the object {name.decode('ascii')} in {top}: where the clone "
+                "lacks it, let git fetch it first, as with `git diff REVISION`"
+            )
         start = at + len(head) + 1
         end = start + int(words[2])
         found.append(answer[start:end])
@@ -239,11 +268,44 @@ def _changed(output: bytes | None) -> list[bytes]:
     return names
 
 
-def _git(directory: Path, *arguments: str, given: bytes = b"") -> bytes | None:
+def _own_filters(top: Path) -> dict[str, str]:
+    """Return what switches off the filters that a repository itself configures."""
+    asked = ["config", "--show-scope", "--name-only", "-z", "--get-regexp", _FILTERS]
+    try:
+        fields = (_git(top, *asked) or b"").split(b"\0")
+    except GitError:
+        # There is none.
+        return {}
+    found: dict[str, str] = {}
+    for scope, key in zip(fields[::2], fields[1::2], strict=False):
+        if scope in _OWN_SCOPES:
+            name, _, _ = os.fsdecode(key).rpartition(".")
+            found |= {f"{name}.clean": "", f"{name}.process": "", f"{name}.required": "false"}
+    return found
+
+
+def _submodules(top: Path) -> list[Path]:
+    """Return the submodules that are checked out."""
+    entries = (_git(top, "ls-files", "--stage", "-z") or b"").split(b"\0")
+    links = [entry.partition(b"\t")[2] for entry in entries if entry.startswith(b"160000 ")]
+    found = [top / os.fsdecode(link) for link in links]
+    return [path for path in found if (path / ".git").exists() and toplevel(path) == path]
+
+
+def _git(
+    directory: Path, *arguments: str, given: bytes = b"", configured: dict[str, str] | None = None
+) -> bytes | None:
     environment = {k: v for k, v in os.environ.items() if k not in _REPOSITORY_VARIABLES}
-    environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
-    # A repository's own configuration could name a program to run as its file monitor.
-    command = ["git", "--literal-pathspecs", "-c", "core.fsmonitor=false", *arguments]
+    environment |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **_FETCH_NOTHING}
+    if configured:
+        # Names may hold what the command line has no way to say. The user's own count is kept.
+        count = environment.get("GIT_CONFIG_COUNT", "")
+        first = int(count) if count.isdecimal() else 0
+        environment["GIT_CONFIG_COUNT"] = str(first + len(configured))
+        for number, (key, value) in enumerate(configured.items(), first):
+            environment[f"GIT_CONFIG_KEY_{number}"] = key
+            environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    command = ["git", "--literal-pathspecs", *_RUN_NOTHING, *arguments]
     try:
         done = subprocess.run(
             command,

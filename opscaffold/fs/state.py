@@ -72,8 +72,14 @@ class State:
     def hide(self) -> None:
         """Keep the directory out of git's sight, should the root become part of a repository."""
         if self.directory.name == _IN_ROOT:
-            with as_write_error(self.directory):
-                (self.directory / _IGNORE).write_bytes(b"*\n")
+            # A link of that name could lead to any file, and the tree may have come with one.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+            with as_write_error(self.directory / _IGNORE):
+                descriptor = os.open(self.directory / _IGNORE, flags, 0o600)
+                try:
+                    os.write(descriptor, b"*\n")
+                finally:
+                    os.close(descriptor)
 
     def clear(self) -> None:
         """Remove what is ours, unless a journal is left for the next run; the lock stays."""

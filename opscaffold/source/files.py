@@ -265,7 +265,8 @@ def _git(directory: str, *arguments: str) -> bytes | None:
     }
     try:
         done = subprocess.run(
-            ["git", "-C", directory, *arguments],
+            # A repository's own configuration could name a program to run as its file monitor.
+            ["git", "-C", directory, "-c", "core.fsmonitor=false", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
