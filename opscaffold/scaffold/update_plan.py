@@ -166,8 +166,7 @@ class _Planner:
         if base.data == new.data:
             action = Action.UNCHANGED if executable is None else Action.UPDATED
             told = "" if executable is None else _told_bit(executable)
-            settled = base.executable != new.executable
-            return _entry(path, action, told, mine, mine.data, new, executable, note=settled)
+            return _entry(path, action, told, mine, mine.data, new, executable)
         if same_text(mine.data, base.data):
             data = in_form_of(mine.data, base.data, new.data)
             return _entry(path, Action.UPDATED, "", mine, data, new, executable)

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from updating import LINES, Package, actions
 
 from opscaffold.scaffold.managed_files import Generated
@@ -402,6 +404,39 @@ def test_empty_files_are_files_too(tmp_path: Path) -> None:
     }
     assert not (tmp_path / "old").exists()
     assert package.text("b.txt") == ""
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_no_line_of_either_side_is_lost(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    base = [f"line {number}" for number in range(data.draw(st.integers(0, 12)))]
+
+    def changed(who: str) -> list[str]:
+        lines = list(base)
+        for number in range(data.draw(st.integers(0, 3))):
+            at = data.draw(st.integers(0, len(lines)))
+            lines[at : at + data.draw(st.integers(0, 2))] = [f"{who} {number}"]
+        return lines
+
+    mine, new = changed("mine"), changed("new")
+    ending = data.draw(st.sampled_from(["\n", "\r\n"]))
+    package = one(tmp_path_factory.mktemp("lines"), "".join(f"{line}\n" for line in base))
+    package.write("a.txt", "".join(line + ending for line in mine))
+    before = package.text("a.txt")
+    resolution = data.draw(st.sampled_from([None, *Resolution]))
+    (entry,) = package.update({"a.txt": "".join(f"{line}\n" for line in new)}, resolution).values()
+    after = package.text("a.txt").splitlines()
+    if entry.action is Action.CONFLICT and resolution is None:
+        assert package.text("a.txt") == before
+        return
+    kept = resolution is Resolution.KEEP and bool(entry.reason)
+    taken = resolution is Resolution.NEW and bool(entry.reason)
+    if not taken:
+        assert {line for line in mine if line.startswith("mine")} <= set(after)
+    if not kept:
+        assert {line for line in new if line.startswith("new")} <= set(after)
 
 
 def test_each_conflict_is_asked_about_once(tmp_path: Path) -> None:

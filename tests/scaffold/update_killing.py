@@ -53,7 +53,10 @@ def make(root: Path, *, git: bool) -> Package:
 
 
 def contents(package: Package) -> dict[str, tuple[bytes, int]]:
-    return {name: file for name, file in package.tree().items() if not name.startswith(".git/")}
+    """All files, of the record the text alone: which files get a bit set is told by themselves."""
+    found = {name: file for name, file in package.tree().items() if not name.startswith(".git/")}
+    found[".opscaffold/generated.zip"] = (repr(package.bases()).encode(), 0)
+    return found
 
 
 def killed(*, git: bool, stride: int = 1) -> int:
