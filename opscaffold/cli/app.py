@@ -20,6 +20,7 @@ from typer.main import get_command
 
 from opscaffold import __version__
 from opscaffold.cli.add import add
+from opscaffold.cli.adopt import adopt
 from opscaffold.cli.check import check
 from opscaffold.cli.completion import REQUEST, answer
 from opscaffold.cli.explain import explain
@@ -112,6 +113,7 @@ def root(
 
 app.command(cls=Command)(new)
 app.command(cls=Command)(add)
+app.command(cls=Command)(adopt)
 app.command(cls=Command)(update)
 app.command(cls=Command)(check)
 app.command(cls=Command)(migrate)

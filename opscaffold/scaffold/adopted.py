@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 SAMPLES = PurePosixPath("opscaffold_samples.py")
-CHECKS = PurePosixPath("opscaffold_checks.py")
-"""Where a generated package has these is known; tests find them wherever they lie."""
+CHECKS = "opscaffold_checks.py"
 
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
@@ -34,15 +33,13 @@ class Adopted:
     """Where an adopted package keeps what a generated one has in fixed places.
 
     Paths are relative to its root, ``.`` for the root itself: ``source`` is the directory that
-    holds the package ``module``, ``tests`` that of its tests, ``checks`` where
-    ``opscaffold_checks.py`` lies so that they can import it. ``folder`` and ``support`` are those
+    holds the package ``module``, ``tests`` that of its tests. ``folder`` and ``support`` are those
     of ``PackageSpec``.
     """
 
     module: str
     source: str = "src"
     tests: str = "tests"
-    checks: str = "tests"
     folder: str = "ops"
     support: str = "_contract"
     written: tuple[Written, ...] = field(default=())
@@ -57,8 +54,6 @@ class Adopted:
         if path == SAMPLES:
             return path
         if path.parts[0] == "tests" and len(path.parts) == 2:
-            if path.name == CHECKS.name:
-                return PurePosixPath(self.checks, path.name)
             return PurePosixPath(self.tests, path.name)
         inside = PurePosixPath("src", module)
         if not path.is_relative_to(inside):
@@ -74,7 +69,7 @@ class Adopted:
         """Whether a file at its place here is one that every op that is added relies on."""
         return path in (
             SAMPLES,
-            PurePosixPath(self.checks, CHECKS.name),
+            PurePosixPath(self.tests, CHECKS),
             self.package / f"{self.support}.py",
             self.package / self.folder / "__init__.py",
         )
@@ -85,7 +80,6 @@ class Adopted:
             "module": self.module,
             "source": self.source,
             "tests": self.tests,
-            "checks": self.checks,
             "folder": self.folder,
             "support": self.support,
         }
@@ -96,7 +90,7 @@ def adopted_of(header: Mapping[str, object]) -> Adopted | None:
     if "module" not in header:
         return None
     told: dict[str, str] = {}
-    for key in ("module", "source", "tests", "checks", "folder", "support"):
+    for key in ("module", "source", "tests", "folder", "support"):
         value = header.get(key)
         if not isinstance(value, str) or not value:
             raise ValueError(f"has no {key} under [opscaffold]")
