@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from opscaffold.cli import op_flags
-from opscaffold.cli.new_answers import gather
+from opscaffold.cli.new_from import Functions, gather_with_functions
 from opscaffold.cli.new_texts import next_steps_text, ops_text, tree_text
 
 if TYPE_CHECKING:
@@ -78,6 +78,9 @@ def new(
     autograd: op_flags.Autograd = None,
     family: op_flags.Family = None,
     kernel: op_flags.Kernel = None,
+    from_: op_flags.From = None,
+    from_copy: op_flags.FromCopy = None,
+    clone_returns: op_flags.CloneReturns = False,
     answers: op_flags.Answers = None,
     save_answers: Annotated[
         Path | None,
@@ -130,10 +133,18 @@ def new(
     ops = op_flags.told_whole(schema, signature)
     if template is not None:
         _check_layout(template)
-    given = gather(whole, ops, about, answers)
+    ask = not defaults and sys.stdin.isatty() and sys.stdout.isatty()
+    given = gather_with_functions(
+        Functions(from_ or [], copied=from_copy, clone=clone_returns),
+        whole,
+        ops,
+        about,
+        answers,
+        output_dir,
+        ask=ask,
+    )
     if save_answers is not None:
         _refuse_saving_to(save_answers, force=force)
-    ask = not defaults and sys.stdin.isatty() and sys.stdout.isatty()
     if ask:
         decided = _ask(
             given,

@@ -108,6 +108,29 @@ Kernel = Annotated[
         help="What kernels are written in: torch (default), numpy, triton or cpp.",
     ),
 ]
+From = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--from",
+        metavar="FILE:FUNCTION",
+        help="An op of a function that is there: path/to/module.py:function. It is read, never "
+        "run. May be repeated.",
+    ),
+]
+FromCopy = Annotated[
+    bool | None,
+    typer.Option(
+        "--from-copy/--from-import",
+        help="Copy the function's text, or import it from its module (default: copy what needs "
+        "nothing else of its project).",
+    ),
+]
+CloneReturns = Annotated[
+    bool,
+    typer.Option(
+        "--clone-returns", help="With --from: clone results that share memory with an argument."
+    ),
+]
 Answers = Annotated[
     Path | None,
     typer.Option(

@@ -17,6 +17,7 @@ from opscaffold.contract.releases import (
     release_for,
 )
 from opscaffold.scaffold.fakes import needs_fake
+from opscaffold.scaffold.from_spec import dump_wrapped
 from opscaffold.scaffold.given import DEFAULT, AnswerError, Answers, Given, Table, Value
 from opscaffold.scaffold.op_answers import (
     TRAITS,
@@ -230,6 +231,8 @@ def _answers_of_op(op: OpSpec) -> dict[str, Value]:
         answers["autograd"] = op.autograd
         answers["family"] = op.family
     answers["kernel"] = op.kernel.value
+    if op.wraps is not None:
+        answers["wraps"] = dump_wrapped(op.wraps)
     return answers
 
 

@@ -112,13 +112,14 @@ def _untagged(contract: OpContract) -> OpContract:
         return contract
     buffers = [p.name for p in contract.parameters if p.mutated]
     # Without the tag no Tensor can be keyword-only, read or written.
-    given = _positional_tensors([p for p in contract.parameters if not p.mutated])
+    given = positional_tensors([p for p in contract.parameters if not p.mutated])
     functional = functional_of(contract, name=contract.name.rstrip("_") or contract.name)
     functional = replace(functional, parameters=given)
     return mutable_of(functional, buffers, name=contract.name)
 
 
-def _positional_tensors(parameters: list[Parameter]) -> tuple[Parameter, ...]:
+def positional_tensors(parameters: list[Parameter]) -> tuple[Parameter, ...]:
+    """Parameters without keyword-only Tensors, which an op without Tag.out cannot have."""
     moved = [
         replace(p, kw_only=False)
         for p in parameters

@@ -9,11 +9,12 @@ from opscaffold.scaffold.kernel_cpp import Cpp
 from opscaffold.scaffold.kernel_numpy import Numpy
 from opscaffold.scaffold.kernel_torch import Torch
 from opscaffold.scaffold.kernel_triton import Triton
+from opscaffold.scaffold.kernel_wrapped import WrappedFunction
 from opscaffold.scaffold.language import Language
 from opscaffold.scaffold.spec import KernelLanguage, OpSpec, Setting
 
 LANGUAGES: Mapping[KernelLanguage, Language] = MappingProxyType(
-    {language.word: language for language in (Torch(), Numpy(), Triton(), Cpp())}
+    {language.word: language for language in (Torch(), Numpy(), Triton(), Cpp(), WrappedFunction())}
 )
 
 

@@ -16,6 +16,7 @@ from opscaffold.contract.model import (
 )
 from opscaffold.contract.releases import Release
 from opscaffold.scaffold.fakes import fake_of, returns_tensors
+from opscaffold.scaffold.from_spec import Wrapped, load_wrapped
 from opscaffold.scaffold.given import DEFAULT, AnswerError, Given, Table
 from opscaffold.scaffold.infer import RefusedError, Said, contract_of
 from opscaffold.scaffold.languages import LANGUAGES
@@ -26,7 +27,7 @@ from opscaffold.scaffold.wording import KW_ONLY, parameter_of, returns_of, schem
 TENSOR = BaseType("Tensor")
 
 # The answers about the outputs and the choices on top of a contract.
-TRAITS = ("fake", "fake_like", "fake_shape", "autograd", "family", "kernel")
+TRAITS = ("fake", "fake_like", "fake_shape", "autograd", "family", "kernel", "wraps")
 # Code of a legality problem -> the answers at fault, the first to be asked again.
 # PyTorch's limit on the arguments of an op (c10: "only supports 64").
 _MOST_ARGUMENTS = 64
@@ -74,6 +75,7 @@ def build_op(
             autograd=_autograd(table, contract),
             family=_family(table, contract, release),
             kernel=_kernel(table),
+            wraps=_wraps(table),
         )
         _refuse_language(op, setting or Setting())
     except RefusedError as error:
@@ -295,6 +297,10 @@ def _autograd(table: Table, contract: OpContract) -> bool:
 
 def _kernel(table: Table) -> KernelLanguage:
     return KernelLanguage(table["kernel"].value) if "kernel" in table else KernelLanguage.TORCH
+
+
+def _wraps(table: Table) -> Wrapped | None:
+    return load_wrapped(str(table["wraps"].value)) if "wraps" in table else None
 
 
 def _refuse_language(op: OpSpec, setting: Setting) -> None:

@@ -155,7 +155,7 @@ def _helpers(plan: OpPlan) -> list[str]:
             helpers |= {"refuse_lost_gradients", "refuse_reverse_mode"}
         if plan.library and form.written:
             helpers.add("count_writes")
-    return sorted(helpers)
+    return sorted(helpers - {*plan.language.unneeded(plan)})
 
 
 def _form(plan: OpPlan, form: Form) -> FormContext:

@@ -11,13 +11,16 @@ from opscaffold.contract.model import OptionalType
 from opscaffold.contract.printer import format_type
 from opscaffold.contract.releases import supports_tags
 from opscaffold.errors import UserError
+from opscaffold.scaffold.from_plan import WrappedPlan
+from opscaffold.scaffold.from_samples import wrapped_samples
+from opscaffold.scaffold.from_tests import wrapped_tests
 from opscaffold.scaffold.languages import LANGUAGES
 from opscaffold.scaffold.layout import WIDTHS, Group, Layout, TooWideError, natural_key, quote
 from opscaffold.scaffold.module_tests import ModuleTests, tests_of
 from opscaffold.scaffold.op_context import OpContext, op_context
 from opscaffold.scaffold.plan import OpPlan
 from opscaffold.scaffold.sample_context import SampleContext, samples_of
-from opscaffold.scaffold.spec import PackageSpec, Registration
+from opscaffold.scaffold.spec import OpSpec, PackageSpec, Registration
 
 Lines = list[str]
 
@@ -49,6 +52,7 @@ class PackageContext:
     dependencies: tuple[str, ...]
     test_dependencies: tuple[str, ...]
     extras: tuple[tuple[str, tuple[str, ...]], ...]
+    search: tuple[str, ...]
     modules: tuple[ModuleContext, ...]
     imports: Lines
     exports: Lines
@@ -76,7 +80,7 @@ def build_context(spec: PackageSpec, width: int | None = None) -> PackageContext
 
 def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
     modules = tuple(
-        _module(OpPlan(op, spec, layout, LANGUAGES[op.kernel]))
+        _module(_plan(op, spec, layout))
         for op in sorted(spec.ops, key=lambda op: natural_key(op.contract.name))
     )
     used = {op.kernel for op in spec.ops}
@@ -107,6 +111,7 @@ def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
         dependencies=_each_once(needs.run for needs in needed),
         test_dependencies=_each_once(needs.test for needs in needed),
         extras=tuple((name, tuple(wanted)) for needs in needed for name, wanted in needs.extras),
+        search=_each_once(op.wraps.search for op in spec.ops if op.wraps is not None),
         modules=modules,
         imports=imports,
         exports=exports,
@@ -139,5 +144,14 @@ def _require_fit(spec: PackageSpec) -> None:
                 )
 
 
+def _plan(op: OpSpec, spec: PackageSpec, layout: Layout) -> OpPlan:
+    made = OpPlan if op.wraps is None else WrappedPlan
+    return made(op, spec, layout, LANGUAGES[op.kernel])
+
+
 def _module(plan: OpPlan) -> ModuleContext:
+    wrapped = plan.op.wraps
+    if wrapped is not None:
+        samples = wrapped_samples(plan, wrapped)
+        return ModuleContext(op_context(plan), wrapped_tests(plan, wrapped), tuple(samples))
     return ModuleContext(op_context(plan), tests_of(plan), tuple(samples_of(plan)))

@@ -19,6 +19,7 @@ from opscaffold.contract.naming import (
     validate_parameter_name,
 )
 from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
+from opscaffold.scaffold.from_spec import dump_wrapped, load_wrapped
 from opscaffold.scaffold.given import Value
 from opscaffold.scaffold.package_name import check_package_name
 from opscaffold.scaffold.shape_expr import split_shape
@@ -191,6 +192,11 @@ def _checker(reason_against: Callable[[str], str | None]) -> Callable[[str], str
         return text
 
     return check
+
+
+def check_wrapped(text: str) -> str:
+    """Return what a function was read as. Raises ValueError for what opscaffold did not write."""
+    return dump_wrapped(load_wrapped(text))
 
 
 check_namespace = _checker(validate_namespace)
@@ -371,5 +377,14 @@ OP = _questions(
         "The op promises the same whichever it is. It decides where the op runs, how it is "
         "registered, and what has to be installed.",
         check_kernel,
+    ),
+    Question(
+        "wraps",
+        "--from",
+        Shape.TEXT,
+        "Which function does it wrap?",
+        "A function that is there becomes the kernel. opscaffold writes this answer when it has "
+        "read one.",
+        check_wrapped,
     ),
 )

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from opscaffold.contract.model import OpContract
+from opscaffold.scaffold.from_spec import Wrapped
 
 
 class FakeMode(enum.Enum):
@@ -33,6 +34,8 @@ class KernelLanguage(enum.Enum):
     NUMPY = "numpy"
     TRITON = "triton"
     CPP = "cpp"
+    WRAPPED = "wrapped"
+    """A function that was there: ``OpSpec.wraps``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class OpSpec:
     autograd: bool = True
     family: bool = False
     kernel: KernelLanguage = KernelLanguage.TORCH
+    wraps: Wrapped | None = None
 
 
 @dataclass(frozen=True, slots=True)

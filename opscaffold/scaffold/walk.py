@@ -175,7 +175,7 @@ class _Script:
                 f"\n{contract.kind.value} op: {format_schema(contract)}",
                 "bold",
             )
-            if self.all_questions:
+            if self.all_questions and "wraps" not in table:
                 self._traits(index, table, contract, release)
                 rest = {k: v for k, v in table.items() if k != "kernel"}
                 likely = before[-1].kernel if before else KernelLanguage.TORCH

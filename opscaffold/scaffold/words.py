@@ -30,7 +30,8 @@ def contract_lines(plan: OpPlan) -> list[str]:
     """The promises of a module's ops, one a line."""
     op, forms = plan.op, plan.forms
     lines: list[str] = []
-    for form in forms:
+    lines += plan.language.promises(plan) or []
+    for form in forms if not lines else ():
         lines += _promises(op, form, f"{form.name} " if len(forms) > 1 else "It ")
     if op.autograd:
         lines.append(
@@ -78,7 +79,8 @@ def public_doc(plan: OpPlan, form: Form) -> list[str]:
     """Docstring of the public function, by paragraph, empty ones between."""
     op = plan.op
     qualname = f"{form.contract.namespace}::{form.name}"
-    lines = [f"Call ``{qualname}``. Say here what it computes."]
+    said = op.wraps.doc if op.wraps is not None else ""
+    lines = [said or f"Call ``{qualname}``. Say here what it computes."]
     tensors = any(a.is_tensor for a in form.arguments)
     if form.kind is not Kind.FUNCTIONAL:
         lost = "what is written here has no gradient"
@@ -88,7 +90,7 @@ def public_doc(plan: OpPlan, form: Form) -> list[str]:
     elif tensors:
         backward = "" if op.autograd else " It has no backward."
         lines += ["", f"Raises RuntimeError under forward-mode differentiation.{backward}"]
-    if form.kind is Kind.OUT:
+    if form.kind is Kind.OUT and op.wraps is None:
         lines += ["Raises ValueError for a buffer of another shape, dtype or device."]
     return lines
     more = plan.language.raises(plan, form)

@@ -10,6 +10,9 @@ tensor, a strided one, one that does not start at its storage's beginning, and, 
 them, 0-d and channels-last tensors.
 """
 
+{% if "wrapped" in cookiecutter.package.languages %}
+import itertools
+{% endif %}
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -120,6 +123,180 @@ def _laid_out(tensor: Tensor, layout: str) -> Tensor:
     if layout == EXPANDED:
         return tensor[:1].expand(tensor.shape)
     return tensor
+{% if "wrapped" in cookiecutter.package.languages %}
+
+
+class Slot(NamedTuple):
+    """What to try for one argument of a function that was there before the op.
+
+    ``role`` is how its tensors are made: floats, writable, buffer, indices, mask, or empty where
+    it takes none of them but ``values``.
+    """
+
+    role: str = ""
+    values: tuple[Any, ...] = ()
+    optional: bool = False
+    listed: bool = False
+    keyword: bool = False
+    has_default: bool = False
+
+
+class Call(NamedTuple):
+    """One call to try: shape and role of each tensor, and which of its values a slot takes."""
+
+    label: str
+    shapes: dict[str, tuple[int, ...]]
+    roles: dict[str, str]
+    numbers: dict[str, int]
+    dtype: torch.dtype = torch.float32
+    layout: str = CONTIGUOUS
+    none: bool = False
+    defaults: bool = False
+    lone: bool = False
+
+
+SHAPES = ((2, 3), (4, 4), (4,), (2, 4, 4), (2, 4, 4, 4), ())
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64)
+
+
+def tried(
+    kernel: Callable[..., Any],
+    device: torch.device,
+    slots: dict[str, Slot],
+    *,
+    omitted: tuple[str, ...] = (),
+    sized: str = "",
+    op: Callable[..., Any] | None = None,
+) -> Iterator[Sample]:
+    """The samples that a function takes, of many that are tried: it is run on each.
+
+    ``omitted`` are arguments that get None. ``sized`` is a buffer as large as what the function
+    returns without it. An ``op`` that holds results to a rule has to take the samples as well.
+    Where nothing fits, write samples in place of the call of this function.
+    """
+    base = _first_taken(kernel, device, slots, omitted, sized)
+    if base is None:
+        raise LookupError(f"the function takes no call that was tried: write samples for {slots}")
+    for call in (base, *_varied(base, slots)):
+        try:
+            given = _given(kernel, device, slots, omitted, sized, call)
+            kernel(**given, **dict.fromkeys(omitted))
+            if op is not None:
+                op(**_given(kernel, device, slots, omitted, sized, call))
+        except Exception:  # it says in this way that it does not take the call
+            continue
+        given = _given(kernel, device, slots, omitted, sized, call)
+        keywords = [name for name in given if slots[name].keyword or call.defaults]
+        args = tuple(value for name, value in given.items() if name not in keywords)
+        yield Sample(args, {name: given[name] for name in keywords}, call.label)
+
+
+def _first_taken(
+    kernel: Callable[..., Any],
+    device: torch.device,
+    slots: dict[str, Slot],
+    omitted: tuple[str, ...],
+    sized: str,
+) -> Call | None:
+    for place in dict.fromkeys((torch.device("cpu"), device)):
+        for call in _candidates(slots, sized):
+            try:
+                kernel(
+                    **_given(kernel, place, slots, omitted, sized, call), **dict.fromkeys(omitted)
+                )
+            except Exception:  # it says in this way that it does not take the call
+                continue
+            return call
+    return None
+
+
+def _candidates(slots: dict[str, Slot], sized: str) -> Iterator[Call]:
+    """Calls of one shape first, then of several; where no name tells, with indices or masks."""
+    tensors = [name for name, slot in slots.items() if slot.role and name != sized]
+    told = {name: slots[name].role for name in tensors}
+    each = [told]
+    each += [{**told, n: role} for n in reversed(tensors) for role in ("indices", "mask")]
+    most = max((len(slot.values) for slot in slots.values()), default=1)
+    for roles in each:
+        for number in range(max(most, 1)):
+            numbers = {n: min(number, len(s.values) - 1) for n, s in slots.items() if s.values}
+            for shapes in _shapes(tensors):
+                yield Call("first", shapes, roles, numbers)
+
+
+def _shapes(tensors: list[str]) -> Iterator[dict[str, tuple[int, ...]]]:
+    for shape in SHAPES:
+        yield dict.fromkeys(tensors, shape)
+    if 1 < len(tensors) <= 4:
+        for mixed in itertools.product(((4, 4), (4,), (2, 4, 4), ()), repeat=len(tensors)):
+            if len(set(mixed)) > 1:
+                yield dict(zip(tensors, mixed, strict=True))
+
+
+def _varied(base: Call, slots: dict[str, Slot]) -> Iterator[Call]:
+    for dtype in DTYPES[1:]:
+        yield base._replace(label=str(dtype).removeprefix("torch."), dtype=dtype)
+    for layout in (STRIDED, OFFSET, EXPANDED):
+        yield base._replace(label=layout, layout=layout)
+    shapes = dict.fromkeys(base.shapes.values())
+    if len(shapes) == 1:
+        for shape in ((0, 3), *SHAPES):
+            if shape not in shapes:
+                label = f"size {'x'.join(map(str, shape)) or '0-d'}"
+                yield base._replace(label=label, shapes=dict.fromkeys(base.shapes, shape))
+        large = dict.fromkeys(base.shapes, (2, 3, 4, 5))
+        yield base._replace(label=CHANNELS_LAST, shapes=large, layout=CHANNELS_LAST)
+    for name, slot in slots.items():
+        for number, value in enumerate(slot.values):
+            if number != base.numbers[name]:
+                numbers = {**base.numbers, name: number}
+                yield base._replace(label=f"{name} {value}", numbers=numbers)
+    if any(slot.optional for slot in slots.values()):
+        yield base._replace(label="none", none=True)
+    if any(slot.has_default for slot in slots.values()):
+        yield base._replace(label="defaults", defaults=True)
+    if any(slot.listed for slot in slots.values()):
+        yield base._replace(label="one in a list", lone=True)
+
+
+def _given(
+    kernel: Callable[..., Any],
+    device: torch.device,
+    slots: dict[str, Slot],
+    omitted: tuple[str, ...],
+    sized: str,
+    call: Call,
+) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for number, (name, slot) in enumerate(slots.items()):
+        if name == sized or (call.defaults and slot.has_default):
+            continue
+        if call.none and slot.optional:
+            given[name] = None
+        elif not slot.role:
+            given[name] = slot.values[call.numbers[name]]
+        else:
+            make = Make(device, call.shapes[name], call.dtype, call.layout)
+            first = _made(make, call.roles[name], number)
+            more = [] if call.lone else [_made(make, call.roles[name], number + len(slots))]
+            given[name] = [first, *more] if slot.listed else first
+    if sized:
+        result = kernel(**given, **dict.fromkeys((*omitted, sized)))
+        given[sized] = torch.zeros(result.shape, dtype=result.dtype, device=result.device)
+        return {name: given[name] for name in slots if name in given}
+    return given
+
+
+def _made(make: Make, role: str, number: int) -> Tensor:
+    shape = make.shape
+    if role == "buffer":
+        return make.buffer(shape)
+    if role in ("indices", "mask"):
+        count = torch.Size(shape).numel()
+        index = torch.arange(count, device=make.device) % min((*shape, 4))
+        return (index % 2 == 0).reshape(shape) if role == "mask" else index.reshape(shape)
+    return make.writable(number) if role == "writable" else make(number)
+{% endif %}
 {% for module in cookiecutter.package.modules %}
 {% for samples in module.samples %}
 
