@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -17,6 +18,9 @@ _FILE, _EXECUTABLE = 0o100644, 0o100755
 # A package of hundreds of ops takes a few.
 _MAX_BYTES = 1 << 28
 _MAX_FILES = 100_000
+# Ours are stored; somebody may have packed them again.
+_READ = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError)
 _ON_WINDOWS = re.compile(r"[\\:]")
 # What no template makes, and no record may name: git runs what lies in the first.
 _FORBIDDEN = frozenset({".git", ".opscaffold", ".opscaffold.run"})
@@ -64,12 +68,14 @@ def unpack(data: bytes) -> dict[PurePosixPath, Generated]:
                 raise DamagedArchiveError("it holds more than a package can")
             files: dict[PurePosixPath, Generated] = {}
             for entry in entries:
+                if entry.compress_type not in _READ:
+                    raise DamagedArchiveError(f"{entry.filename!r} is packed in a way unknown here")
                 path = PurePosixPath(_checked(entry.filename))
                 if path in files:
                     raise DamagedArchiveError(f"it holds {entry.filename!r} twice")
                 executable = bool(entry.external_attr >> 16 & 0o100)
                 files[path] = Generated(archive.read(entry), executable)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+    except (*_BROKEN, NotImplementedError, RuntimeError) as error:
         raise DamagedArchiveError(str(error) or type(error).__name__) from error
     except ValueError as error:
         raise DamagedArchiveError(str(error)) from error

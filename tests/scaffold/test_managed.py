@@ -11,6 +11,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 from generated import op, package
+from hypothesis import given
+from hypothesis import strategies as st
 
 from opscaffold import __version__
 from opscaffold.errors import UserError
@@ -134,6 +136,31 @@ def test_an_archive_that_would_fill_the_memory_is_refused() -> None:
             archive.writestr(f"zeros{number}", bytes(60 << 20))
     assert len(stream.getvalue()) < 1 << 20
     with pytest.raises(DamagedArchiveError, match="more than a package"):
+        unpack(stream.getvalue())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 12), st.binary(max_size=12)), max_size=6)
+)
+def test_an_archive_of_any_bytes_is_read_or_refused(cuts: list[tuple[int, int, bytes]]) -> None:
+    data = pack(
+        {PurePosixPath("a/b.py"): Generated(b"x = 1\n"), PurePosixPath("c"): Generated(b"")}
+    )
+    for at, length, put in cuts:
+        data = data[:at] + put + data[at + length :]
+    try:
+        files = unpack(data)
+    except DamagedArchiveError:
+        return
+    assert unpack(pack(files)) == files
+
+
+@pytest.mark.parametrize("way", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_packed_otherwise_is_refused(way: int) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", way) as archive:
+        archive.writestr("a.txt", "text")
+    with pytest.raises(DamagedArchiveError, match="in a way unknown here"):
         unpack(stream.getvalue())
 
 
