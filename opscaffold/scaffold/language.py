@@ -57,7 +57,8 @@ class Language:
 
     ``about`` is told with the question. ``package_template`` and ``op_template`` name templates
     that are rendered beside those of every package: once, and once for each op of the language.
-    ``unready`` is why no op can be written in it, where none can.
+    ``unready`` is why no op can be written in it, where none can. ``registers`` is whether the
+    Python module registers the op: else what it loads does.
     """
 
     word: ClassVar[KernelLanguage]
@@ -65,6 +66,7 @@ class Language:
     package_template: ClassVar[str] = ""
     op_template: ClassVar[str] = ""
     unready: ClassVar[str] = ""
+    registers: ClassVar[bool] = True
 
     # May the op be written in it?
 
@@ -93,6 +95,10 @@ class Language:
     def kernel(self, plan: OpPlan) -> Function | None:
         """The kernel as a Python function that all ops of the module share, if there is one."""
         return kernel_function(plan)
+
+    def source(self, plan: OpPlan) -> object:
+        """What ``op_template`` reads as ``op.source``."""
+        return None
 
     def registration(self, plan: OpPlan, form: Form, variable: str) -> Function:
         """The registration of one op, after which ``variable`` names it.

@@ -111,7 +111,7 @@ class FormTests:
             ]
         if writing:
             found += self._identity()
-        if self.plan.library and self.written:
+        if self.plan.unchecked and self.written:
             found += self._unchecked(op)
         if form.kind is Kind.OUT:
             found += self._buffers()

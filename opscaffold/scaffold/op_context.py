@@ -48,6 +48,7 @@ class OpContext:
     kernel: Function | None
     kernel_does: str
     forms: tuple[FormContext, ...]
+    source: object = None
 
 
 def op_context(plan: OpPlan) -> OpContext:
@@ -72,6 +73,7 @@ def op_context(plan: OpPlan) -> OpContext:
         kernel=plan.language.kernel(plan),
         kernel_does=_kernel_does(plan),
         forms=forms,
+        source=plan.language.source(plan),
     )
 
 
@@ -152,7 +154,8 @@ def _helpers(plan: OpPlan) -> list[str]:
                 helpers.add("refuse_lost_gradients")
         if plan.refuses_gradients(form):
             helpers -= {"refuse_forward_mode"}
-            helpers |= {"refuse_lost_gradients", "refuse_reverse_mode"}
+            helpers |= {"refuse_lost_gradients"}
+            helpers |= {"refuse_reverse_mode"} if plan.library else set()
         if plan.library and form.written:
             helpers.add("count_writes")
     return sorted(helpers - {*plan.language.unneeded(plan)})

@@ -53,7 +53,9 @@ class OpPlan:
         taken |= {package.module, "ctx", "inputs", "output", "keyword_only_inputs"}
         self.names = Names(taken)
         self.dynamic = op.fake.mode is FakeMode.DYNAMIC
-        self.library = package.registration is Registration.LIBRARY
+        self.library = package.registration is Registration.LIBRARY and language.registers
+        # Whether nothing but the tests looks at what the op returns.
+        self.unchecked = self.library or not language.registers
         buffer = self.first.written[0] if self.first.kind is Kind.OUT else None
         written, returns = self.first.written, self.first.contract.returns
         several = len(written) + len(returns) > 1 or any(a.is_list for a in written)
@@ -103,7 +105,7 @@ class OpPlan:
         custom_op does so when a backward is asked for. Through a Library, autograd would record
         what the kernel does where the op has no backward (FACTS section 5).
         """
-        if not self.library or self.op.autograd or form.kind is not Kind.FUNCTIONAL:
+        if not self.unchecked or self.op.autograd or form.kind is not Kind.FUNCTIONAL:
             return False
         returns = form.contract.returns
         return any(a.is_tensor for a in form.arguments) and any(map(returns_tensor, returns))

@@ -82,7 +82,7 @@ def library_lines(plan: OpPlan) -> Lines:
 
 def fake_kernel(plan: OpPlan, form: Form, variable: str) -> Function:
     """The fake kernel, under its decorator."""
-    name = plan.names["_fake"] if plan.library else "_"
+    name = plan.names["_fake"] if plan.unchecked else "_"
     head = _head(plan, form, name)
     if not plan.dynamic:
         body = _allocation(plan)
@@ -100,10 +100,11 @@ def fake_kernel(plan: OpPlan, form: Form, variable: str) -> Function:
             else:
                 body += plan.layout.statement(f"{target.name} = ", call)
     body += returned_lines(plan, form)
-    if not plan.library:
+    if not plan.unchecked:
         return Function(head, body, decorator=plan.layout.line(f"@{variable}.register_fake", 0))
     given: list[str | Group] = [quote(form.registered.qualname), name]
-    given.append(f"lib={plan.names['_library']}")
+    if plan.library:
+        given.append(f"lib={plan.names['_library']}")
     # As a decorator, it would leave the function without types.
     register = plan.layout.call("", "torch.library.register_fake", given, depth=0)
     return Function(head, body, after=register)
@@ -139,7 +140,7 @@ def _registered_body(plan: OpPlan, form: Form) -> Lines:
                 lines += plan.layout.call(
                     "",
                     plan.names["check_buffer"],
-                    [quote(form.name), quote(name), name, _metadata_call(plan)],
+                    [quote(form.name), quote(name), name, metadata_call(plan)],
                 )
         buffers = written if plan.first.kind is Kind.FUNCTIONAL else []
         lines += plan.layout.call("", kernel, [*inputs, *buffers])
@@ -168,7 +169,7 @@ def _allocation(plan: OpPlan) -> Lines:
     lines: Lines = []
     empty = plan.names["empty_result"]
     for target in plan.fresh:
-        call = Group(f"{empty}(", (_metadata_call(plan),), ")")
+        call = Group(f"{empty}(", (metadata_call(plan),), ")")
         if target.shape is Shape.LIST:
             calls = tuple(call for _ in target.multiples())
             lines += plan.layout.statement(f"{target.name} = ", Group("[", calls, "]"))
@@ -177,6 +178,7 @@ def _allocation(plan: OpPlan) -> Lines:
     return lines
 
 
-def _metadata_call(plan: OpPlan) -> Group:
+def metadata_call(plan: OpPlan) -> Group:
+    """The metadata of a result, as arguments of a call."""
     names = tuple(a.name for a in plan.placeholder.metadata_inputs())
     return Group(f"*{plan.names['_metadata']}(", names, ")")

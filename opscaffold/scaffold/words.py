@@ -42,7 +42,7 @@ def contract_lines(plan: OpPlan) -> list[str]:
             "One kernel serves all three: it must not write a buffer before it has read "
             "all of every input, because in-place the buffer is an input."
         )
-    if plan.library and any(form.registered.returns for form in forms):
+    if plan.unchecked and any(form.registered.returns for form in forms):
         lines.append("What is returned is looked at by the tests alone, not at each call.")
     return [*lines, *plan.language.contract_lines(plan)]
 

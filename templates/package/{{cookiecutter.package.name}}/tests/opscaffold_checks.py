@@ -396,7 +396,7 @@ def refuses_to_grow(inplace: Function, case: Case, first: str) -> None:
     arguments[first] = arguments[first][:1].clone()
     with pytest.raises(ValueError, match=first):
         inplace(**arguments)
-{% if cookiecutter.package.library %}
+{% if cookiecutter.package.library or "cpp" in cookiecutter.package.languages %}
 
 
 def op_returns_what_it_wrote(
