@@ -51,7 +51,7 @@ def _registered(project: Project) -> Iterable[tuple[str, str]]:
     """Each op of a project with the place that registers it."""
     for op in project.all_ops:
         path = op.definition.module.path
-        line = op.definition.statement.lineno
+        line = (op.definition.call or op.definition.statement).lineno
         if op.definition.qualname is not None:
             yield _base(op.qualname), f"{path.relative_to(project.root)}:{line}"
 

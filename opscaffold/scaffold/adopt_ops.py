@@ -62,7 +62,7 @@ def ops_in(
         if not path.is_relative_to(package):
             continue
         found.library += op.definition.role is Role.DEFINE
-        line = op.definition.statement.lineno
+        line = (op.definition.call or op.definition.statement).lineno
         if op.definition.qualname is None:
             reason = "its name is computed: which op it is cannot be told without running it"
             found.left.append(Left(place(path), line, op.qualname, reason))

@@ -83,7 +83,7 @@ def _place(items: Sequence[Item], item: Item, order: Sequence[str]) -> int:
     """Where among the items a new one goes."""
     keys = [item_key(each) for each in items]
     key = item_key(item)
-    if isinstance(item, cst.Element) and len(keys) > 1 and keys == sorted(keys):
+    if isinstance(item, cst.Element) and keys and keys == sorted(keys):
         return sum(each < key for each in keys)
     at = order.index(key)
     for before in reversed(order[:at]):
