@@ -76,9 +76,9 @@ def _summary(update: Update, *, written: bool) -> Iterator[str]:
         return
     done = "" if written else "would be "
     if update.writes:
-        answers = "the answers and " if update.asked else ""
+        what = [*(["the answers"] if update.asked else []), *([_files(changes)] if changes else [])]
         hint = "" if written else "; --write does it"
-        yield f"{answers}{_files(changes)} {done}brought up to date{hint}"
+        yield f"{' and '.join(what)} {done}brought up to date{hint}"
     if conflicts:
         yield f"{_files(conflicts)} in conflict"
         left = [entry for entry in update.conflicts if not entry.writes]

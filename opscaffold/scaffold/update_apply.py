@@ -70,6 +70,8 @@ def plan(root: Path, answers: Answers, told: Path | None, resolve: Resolve) -> U
     files = rendered(spec, before.adopted, own)
     if before.adopted is not None:
         files = {p: f for p, f in files.items() if _is_ours(root, p, before, before.adopted)}
+        # What imports them is its author's: they may be in use, whatever the answers say now.
+        files = {**before.files, **files}
     after = replace(make_record(spec, files, root, own), adopted=before.adopted)
     try:
         # Before anything is planned: what cannot be recorded must not be written.

@@ -17,12 +17,21 @@ import pytest
 import opscaffold
 from opscaffold import __version__
 from opscaffold.cli.app import main
+from opscaffold.scaffold.adopted import Adopted
 from opscaffold.scaffold.managed import read_record, write_record
 from opscaffold.scaffold.templates import ROOT, template_directory
 
 SCALE = "some_ops::scale(Tensor x, float alpha=1.0) -> Tensor"
 SOURCE = Path(opscaffold.__file__).parents[1]
 KERNEL = "src/some_ops/ops/scale.py"
+
+OURS = {
+    "scale.py",
+    "test_scale.py",
+    "opscaffold_samples.py",
+    "opscaffold_checks.py",
+    "_contract.py",
+}
 
 
 class Update:
@@ -346,6 +355,33 @@ def test_edited_answers_are_the_answers(made: Update) -> None:
     assert lines(out)[f"{KERNEL} -> src/other_ops/ops/scale.py"] == "renamed"
     assert '"""My scale' in made.text("src/other_ops/ops/scale.py")
     assert not (made.root / "src" / "some_ops").exists()
+    assert made.run("--check")[0] == 0
+
+
+def test_of_an_adopted_package_only_what_is_recorded_is_updated(made: Update) -> None:
+    record = read_record(made.root)
+    ours = {path: file for path, file in record.files.items() if path.name in OURS}
+    write_record(made.root, replace(record, files=ours, adopted=Adopted("some_ops")))
+    made.op_template(lambda text: text + "\n\n# From newer templates.\n")
+    made.template("README.md", lambda text: text + "\nNewer words.\n")
+    made.template("tests/opscaffold_checks.py", lambda text: text + "# newer\n")
+    helper = made.own / "package" / ROOT / "tests" / "helper.py"
+    helper.write_text("NEW = True\n")
+    code, out, _ = made.run("--write")
+    assert code == 0
+    assert set(lines(out)) == {path.as_posix() for path in ours}
+    assert made.text(KERNEL).endswith("# From newer templates.\n")
+    assert "Newer words." not in made.text("README.md")
+    assert not (made.root / "tests" / "helper.py").exists()
+    assert read_record(made.root).adopted == Adopted("some_ops")
+    # None of these files says which torch is needed.
+    code, out, _ = made.run("--check", "--quiet", "--torch-min", "2.14")
+    assert (code, out) == (1, "the answers would be brought up to date; --write does it\n")
+    # An op that the answers no longer name may still be imported by what its author wrote.
+    made.change(made.root / ".opscaffold/answers.toml", lambda text: text[: text.index("[[op]]")])
+    code, out, _ = made.run("--write")
+    assert code == 0
+    assert (made.root / KERNEL).is_file()
     assert made.run("--check")[0] == 0
 
 
