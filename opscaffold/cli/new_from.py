@@ -146,8 +146,9 @@ def _request(
     root: Path,
     functions: Functions,
 ) -> tuple[Origin, Request]:
+    from opscaffold.scaffold.from_code import COPY, IMPORT
     from opscaffold.scaffold.from_decide import Flags
-    from opscaffold.scaffold.from_wrap import COPY, IMPORT, Request
+    from opscaffold.scaffold.from_wrap import Request
     from opscaffold.scaffold.given import AnswerError, Given
     from opscaffold.scaffold.op_answers import check_one
     from opscaffold.scaffold.questions import KINDS, OP

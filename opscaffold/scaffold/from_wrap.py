@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from opscaffold.contract.legality import check_legal
 from opscaffold.contract.model import (
     BaseType,
     Kind,
@@ -20,11 +21,11 @@ from opscaffold.contract.releases import Release
 from opscaffold.effects.derive_fake import UnderivableError
 from opscaffold.effects.summary import effects_of
 from opscaffold.scaffold.forms import positional_tensors
+from opscaffold.scaffold.from_code import importing, imports, mode_note
 from opscaffold.scaffold.from_decide import Decision, Flags, Step, decide
 from opscaffold.scaffold.from_error import FromError, UndecidedError
 from opscaffold.scaffold.from_fake import fake_text
 from opscaffold.scaffold.from_find import find_function
-from opscaffold.scaffold.from_names import free_names
 from opscaffold.scaffold.from_needs import Needs, copied_text, needs_of
 from opscaffold.scaffold.from_origin import Origin
 from opscaffold.scaffold.from_signature import Signature, may_be_none, read_signature
@@ -33,10 +34,9 @@ from opscaffold.scaffold.from_values import values_of
 from opscaffold.scaffold.from_ways import Way, way_of
 from opscaffold.scaffold.given import Value
 from opscaffold.scaffold.infer import RefusedError, Said, contract_of
+from opscaffold.scaffold.op_answers import refuse_unusable
 from opscaffold.scaffold.questions import kind_word
 from opscaffold.scaffold.spec import KernelLanguage
-
-COPY, IMPORT = "copy", "import"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ def wrap(origin: Origin, request: Request, release: Release) -> Wrapping:
     signature = read_signature(origin, function, release, request.params, request.returns)
     none = may_be_none(origin, function)
     buffers = _buffers(origin, function, signature, request.flags)
-    notes = [_mode_note(origin, needs, request)]
-    maker = _Maker(origin, request, function, signature, needs)
+    notes = [mode_note(origin, needs, request.function, request.mode)]
+    maker = _Maker(origin, request, function, signature, needs, release)
     if not buffers:
         way = way_of(origin, function, signature)
         if none:
@@ -145,34 +145,6 @@ def _refuse_kind_of_pair(
         )
 
 
-def _mode_note(origin: Origin, needs: Needs, request: Request) -> str:
-    if request.mode == COPY and needs.foreign:
-        raise FromError(
-            origin.shown,
-            None,
-            f"{request.function} cannot be copied: {'; '.join(needs.foreign)}",
-            "drop --from-copy, and it is imported from its own module",
-        )
-    module = origin.module.name
-    if _imports(needs, request):
-        if not module or not all(part.isidentifier() for part in module.split(".")):
-            raise FromError(
-                origin.shown,
-                None,
-                f"{request.function} has to be imported, and its file is no module of a package",
-                "give the file a name that can be imported, or make the function self-contained",
-            )
-        why = "as you say" if request.mode == IMPORT else "; ".join(needs.foreign)
-        return f"it is imported from {module} ({why}), which the package then depends on"
-    helpers = [s.name for s in needs.statements if isinstance(s, ast.FunctionDef)][1:]
-    beside = f" with {', '.join(helpers)}" if helpers else ""
-    return f"its text is copied{beside}: it needs nothing else of its project"
-
-
-def _imports(needs: Needs, request: Request) -> bool:
-    return request.mode == IMPORT or (not request.mode and bool(needs.foreign))
-
-
 def _buffers(
     origin: Origin, function: ast.FunctionDef, signature: Signature, flags: Flags
 ) -> list[str]:
@@ -199,13 +171,14 @@ class _Maker:
     function: ast.FunctionDef
     signature: Signature
     needs: Needs
+    release: Release
     fakes: dict[str, str] = field(default_factory=dict)
 
     def finished(self, ops: Sequence[WrappedOp], notes: Sequence[str]) -> Wrapping:
         """The ops with the text of the module that they share."""
         imported = ops[0].wrapped.imported
         code = (
-            _importing(self.needs, self.function, imported, self.fakes)
+            importing(self.needs, self.function, imported, self.fakes)
             if imported
             else copied_text(self.origin, self.needs)
         )
@@ -333,6 +306,7 @@ class _Maker:
             raise FromError(
                 self.origin.shown, self.function, error.message, "change the function's signature"
             ) from None
+        self.refuse_illegal(contract)
         moved = [
             f"{p.name} is {'keyword-only' if p.kw_only else 'passed by position'} in the op"
             for p in arranged
@@ -340,10 +314,27 @@ class _Maker:
         ]
         return contract, tuple(moved)
 
+    def refuse_illegal(self, contract: OpContract) -> None:
+        """Raise FromError for what PyTorch would refuse of the op."""
+        spec = self.function.args
+        nodes = {a.arg: a for a in (*spec.args, *spec.kwonlyargs)}
+        try:
+            refuse_unusable(contract)
+        except RefusedError as error:
+            reason, _, remedy = error.message.partition("; ")
+            raise FromError(self.origin.shown, self.function, reason, remedy) from None
+        for problem in check_legal(contract, self.release):
+            raise FromError(
+                self.origin.shown,
+                nodes.get(problem.parameter, self.function),
+                problem.reason,
+                problem.remedy,
+            )
+
     def wrapped(self, way: Way, decision: Decision, fake: str, sized: str) -> Wrapped:
         """All that rendering needs."""
         function, needs, request = self.function, self.needs, self.request
-        imported = self.origin.module.name if _imports(needs, request) else ""
+        imported = self.origin.module.name if imports(needs, request.mode) else ""
         parameters = self.signature.parameters
         return Wrapped(
             source=_plain(request.source),
@@ -380,32 +371,6 @@ def _handed_over(way: Way) -> str:
     if len(way.signature.returns) > 1:
         return "tuple"
     return "one" if isinstance(way.signature.returns[0].type, BaseType) else "list"
-
-
-def _importing(
-    needs: Needs, function: ast.FunctionDef, module: str, fakes: Mapping[str, str]
-) -> str:
-    """The imports of a function from its own module, and of what its fake kernels read."""
-    own = {function.name}
-    outside: dict[str, None] = {}
-    for name in (n for text in fakes.values() for n in free_names(ast.parse(text).body[0])):
-        found = next((t for t, bound in needs.imports.items() if bound == name), None)
-        if found is not None:
-            outside[found] = None
-        elif any(_defines(s, name) for s in needs.statements):
-            own.add(name)
-    lines = sorted(outside, key=lambda text: (text.startswith("from "), text))
-    gap = [""] if lines else []
-    return "\n".join([*lines, *gap, f"from {module} import {', '.join(sorted(own))}", ""])
-
-
-def _defines(statement: ast.stmt, name: str) -> bool:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return statement.name == name
-    return any(
-        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name
-        for n in ast.walk(statement)
-    )
 
 
 def _first_line(function: ast.FunctionDef) -> str:

@@ -143,7 +143,7 @@ def _remedy(table: Table, keys: tuple[str, ...]) -> str:
 
 def _contract(table: Table, namespace: str, release: Release) -> OpContract:
     contract = _with_bools(contract_of(namespace, _said(table)))
-    _refuse_unusable(contract)
+    refuse_unusable(contract)
     for problem in check_legal(contract, release):
         raise RefusedError(str(problem), *_AT_FAULT.get(problem.code, ("params", "out")))
     return contract
@@ -160,7 +160,7 @@ def _with_bools(contract: OpContract) -> OpContract:
     return replace(contract, parameters=parameters)
 
 
-def _refuse_unusable(contract: OpContract) -> None:
+def refuse_unusable(contract: OpContract) -> None:
     """Raise RefusedError for what PyTorch registers, and no kernel can be called with."""
     if len(contract.parameters) > _MOST_ARGUMENTS:
         raise RefusedError(
