@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -146,9 +144,6 @@ def check(
         output = None
     if list_ops and output_format not in (Format.TEXT, Format.JSON):
         raise UserError(f"--list-ops knows the formats text and json, not {output_format.value}")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Of what a terminal cannot show, show the escape.
-        sys.stdout.reconfigure(errors="backslashreplace")
     known = _read_baseline(baseline) if baseline is not None and not write_baseline else None
     reading = Reading(
         paths or [],

@@ -23,6 +23,7 @@ def reserve() -> None:
 
     Stdin has then ended, what is written to stdout fails as it does on a full disk, and stderr is
     dropped. Files that are opened later do not take the place of a closed stream.
+    A stream of another encoding than UTF-8 shows escapes of what it does not have.
     """
     for number in range(3):
         if not _is_open(number):
@@ -34,6 +35,9 @@ def reserve() -> None:
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Of what a terminal cannot show, show the escape, as Python itself does on stderr.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def read_stdin() -> bytes:

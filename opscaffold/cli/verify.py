@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -156,9 +154,6 @@ def verify(
         "fast": fast,
         "save": None if save_samples is None else str(save_samples.absolute()),
     }
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # Of what a terminal cannot show, show the escape.
-        sys.stdout.reconfigure(errors="backslashreplace")
     limits = Limits(timeout, size)
     with Progress(quiet=quiet) as progress:
         if against is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from checking import BREACH
 
 from opscaffold.__main__ import main
 
+ROOT = Path(__file__).resolve().parents[2]
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no device is always full here")
 posix = pytest.mark.skipif(os.name != "posix", reason="a shell closes the streams")
@@ -22,11 +24,10 @@ posix = pytest.mark.skipif(os.name != "posix", reason="a shell closes the stream
 def run(directory: Path, command: str) -> tuple[int, str, str]:
     """Run ``opscaffold`` from a shell."""
     (directory / "ops.py").write_text(BREACH, "utf-8")
-    root = Path(__file__).resolve().parent.parent.parent
     done = subprocess.run(
         ["sh", "-c", f'"{sys.executable}" -m opscaffold {command}'],
         cwd=directory,
-        env=os.environ | {"PYTHONPATH": str(root)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
@@ -91,3 +92,36 @@ def test_ctrl_c_while_loading_exits_with_130(
     monkeypatch.setattr(sys, "meta_path", [_Interrupted(), *sys.meta_path])
     assert main() == 130
     assert capsys.readouterr().err == "opscaffold: interrupted\n"
+
+
+@posix
+@pytest.mark.parametrize("command", [["check", "--no-cache"], ["migrate"], ["explain"]])
+@pytest.mark.parametrize("colour", [{}, {"NO_COLOR": "1"}])
+def test_a_terminal_without_the_letters_shows_escapes(
+    tmp_path: Path, command: list[str], colour: dict[str, str]
+) -> None:
+    pexpect = pytest.importorskip("pexpect")
+    (tmp_path / "öps.py").write_text(
+        'import torch\n\n@torch.library.custom_op("my::same", mutates_args=())\n'
+        "def same(x: torch.Tensor) -> torch.Tensor:\n    return x  # ü → 漢\n",
+        encoding="utf-8",
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    environment |= {"PYTHONIOENCODING": "ascii", "TERM": "xterm", "PYTHONPATH": str(ROOT)}
+    for width in (20, 200):
+        terminal = pexpect.spawn(
+            sys.executable,
+            ["-m", "opscaffold", *command],
+            cwd=str(tmp_path),
+            env={**environment, **colour},
+            dimensions=(40, width),
+            timeout=60,
+        )
+        terminal.expect(pexpect.EOF)
+        terminal.close()
+        said = terminal.before
+        assert terminal.exitstatus in (0, 1), said
+        assert said.isascii()
+        assert command == ["explain"] or rb"\u6f22" in said
+        # Bold is no colour.
+        assert not colour or re.search(rb"\x1b\[(3[0-7]|9[0-7]|38)", said) is None
