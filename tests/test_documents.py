@@ -43,7 +43,7 @@ class Page:
         self.directory = directory
         ignored = shutil.ignore_patterns("__pycache__", ".*")
         shutil.copytree(ROOT / "examples", directory / "examples", ignore=ignored)
-        programs = directory.parent / "programs"
+        self.programs = programs = directory.parent / "programs"
         programs.mkdir()
         for name, arguments in (("opscaffold", "-m opscaffold "), ("python", "")):
             program = programs / name
@@ -65,9 +65,8 @@ class Page:
                 for step in steps(block):
                     self._command(step.command, step.output)
             case "sh":
-                for line in block.text.splitlines():
-                    if line and not _SETS_UP.match(line):
-                        self._command(line, None)
+                lines = [line for line in block.text.splitlines() if not _SETS_UP.match(line)]
+                self._command("\n".join(lines), None)
             case "diff":
                 self._run(["git", "apply", "-"], block.text, 0)
             case "python" if block.title:
@@ -85,13 +84,13 @@ class Page:
                 self._command(block.text, None)
 
     def _command(self, command: str, shown: list[str] | None) -> None:
-        if command.startswith("cd "):
-            self.directory = (self.directory / command[3:].strip()).resolve()
-            return
         # Exit codes tell of findings as well: where the output is shown, it is what counts.
         code = re.search(r"# exits with (\d+)", command)
         expected = int(code[1]) if code else None if shown is not None else 0
-        said = self._run(["bash", "-c", command], "", expected)
+        where = self.programs / "where"
+        leave = f"trap 'pwd > \"{where}\"' EXIT"
+        said = self._run(["bash", "-e", "-c", f"{leave}\n{command}"], "", expected)
+        self.directory = Path(where.read_text(encoding="utf-8").rstrip("\n"))
         if shown is not None:
             assert matches(shown, said.splitlines()), f"$ {command}\nreally says:\n{said}"
 
