@@ -17,7 +17,6 @@ from pathlib import Path, PurePosixPath
 from opscaffold import __version__
 from opscaffold.errors import UserError
 from opscaffold.fs.atomic import shown
-from opscaffold.fs.journal import Unit, write_units
 from opscaffold.scaffold.adopted import Adopted, adopted_of, written_text
 from opscaffold.scaffold.answers_file import RECORD, dump, parse
 from opscaffold.scaffold.given import Answers
@@ -171,6 +170,9 @@ def write_record(root: Path, record: Record) -> None:
 
     Raises what ``write_units`` raises.
     """
+    # `new` writes in another way, and is not to wait for this.
+    from opscaffold.fs.journal import Unit, write_units
+
     changes: dict[Path, tuple[bytes | None, bytes]] = {}
     for name, data in record_files(record).items():
         path = root.joinpath(name)
