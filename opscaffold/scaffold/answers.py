@@ -92,8 +92,10 @@ def with_defaults(answers: Answers) -> Answers:
     for table in answers.ops or ({},):
         name = default_name(_kind_of(table), taken)
         values = {"name": name, **DEFAULT_OP}
-        ops.append({**table, **{k: Given(values[k], DEFAULT) for k in missing_of_op(table)}})
-        taken.add(name)
+        lacking = missing_of_op(table)
+        ops.append({**table, **{k: Given(values[k], DEFAULT) for k in lacking}})
+        if "name" in lacking:
+            taken.add(name)
     return Answers(package, tuple(ops))
 
 
