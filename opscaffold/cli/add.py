@@ -36,6 +36,9 @@ def add(
     autograd: op_flags.Autograd = None,
     family: op_flags.Family = None,
     kernel: op_flags.Kernel = None,
+    from_: op_flags.From = None,
+    from_copy: op_flags.FromCopy = None,
+    clone_returns: op_flags.CloneReturns = False,
     answers: op_flags.Answers = None,
     template: Annotated[
         Path | None,
@@ -67,7 +70,7 @@ def add(
     Exit codes: 0 done, 1 declined, 2 something in the way.
     """
     from opscaffold.cli.add_run import Run
-    from opscaffold.cli.new_answers import gather
+    from opscaffold.cli.new_from import Functions, gather_with_functions
 
     run = Run(package, template, by_hand or ())
     about = op_flags.about_one(
@@ -84,8 +87,18 @@ def add(
         family=family,
         kernel=kernel,
     )
-    given = gather({}, op_flags.told_whole(schema, signature), about, answers)
-    if not defaults and sys.stdin.isatty() and sys.stdout.isatty():
+    ask = not defaults and sys.stdin.isatty() and sys.stdout.isatty()
+    given = gather_with_functions(
+        Functions(from_ or [], copied=from_copy, clone=clone_returns),
+        {},
+        op_flags.told_whole(schema, signature),
+        about,
+        answers,
+        lambda _: run.root,
+        run.record.answers.package,
+        ask=ask,
+    )
+    if ask:
         planned = run.ask(given, all_questions=answers is None, dry_run=dry_run)
         if planned is None:
             return DECLINED

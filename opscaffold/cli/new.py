@@ -140,7 +140,7 @@ def new(
         ops,
         about,
         answers,
-        output_dir,
+        lambda known: output_dir / _name_of(known),
         ask=ask,
     )
     if save_answers is not None:
@@ -167,6 +167,11 @@ def new(
         _save(spec, save_answers)
     typer.echo(next_steps_text(spec, made))
     return OK
+
+
+def _name_of(given: Answers) -> str:
+    """The folder to be made, as far as it is known."""
+    return str(given.package["package"].value) if "package" in given.package else "package"
 
 
 def _check_layout(template: Path) -> None:

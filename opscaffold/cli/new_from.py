@@ -34,14 +34,16 @@ def gather_with_functions(
     ops: list[tuple[str, str]],
     about: dict[str, Value | None],
     answers: Path | None,
-    parent: Path,
+    place: Callable[[Answers], Path],
+    package: Table | None = None,
     *,
     ask: bool,
 ) -> Answers:
     """The answers of the flags over those of the file, with the ops that functions make.
 
-    What becomes of each function is said. ``parent`` is where the package will be made. Raises
-    FromError, and AnswerError for what does not fit.
+    What becomes of each function is said. ``place`` tells where the package stands or will stand,
+    ``package`` what is answered about one that stands. Raises FromError, and AnswerError for what
+    does not fit.
     """
     import typer
 
@@ -56,9 +58,8 @@ def gather_with_functions(
     screen = _terminal() if ask else None
     taken = taken_flags(functions, about)
     given = gather(whole, ops, about, answers)
-    name = given.package["package"].value if "package" in given.package else "package"
-    root = parent / str(name)
-    tables = read_functions(functions, taken, given, root, screen=screen, say=typer.echo)
+    known = Answers({**(package or {}), **given.package})
+    tables = read_functions(functions, taken, known, place(given), screen=screen, say=typer.echo)
     return Answers(given.package, (*given.ops, *tables))
 
 
