@@ -20,6 +20,8 @@ class Release:
     # torch.library.custom_op exists.
     custom_op: bool = False
     # custom_op takes tags=, and Tag.inplace and Tag.out are checked.
+    # torch.library.triton_op and wrap_triton exist.
+    triton_op: bool = False
     tags: bool = False
     # Inductor replaces ns::f by ns::f.out where both exist.
     out_lowering: bool = False
@@ -38,17 +40,19 @@ class Release:
 _OLDEST = Release((0, 0))
 _2_4 = replace(_OLDEST, version=(2, 4), custom_op=True)
 _2_13 = replace(
-    _2_4, version=(2, 13), tags=True, out_lowering=True, out_lowering_breaks_dynamic=True
+_2_6 = replace(_2_4, version=(2, 6), triton_op=True)
+    _2_6, version=(2, 13), tags=True, out_lowering=True, out_lowering_breaks_dynamic=True
 )
 # Of 2.14 on it was not measured whether dynamic shapes still break the lowering.
 _2_14 = replace(_2_13, version=(2, 14), out_lowering_breaks_dynamic=False)
 _2_15 = replace(_2_14, version=(2, 15), optional_lists=True)
 
-RELEASES: tuple[Release, ...] = (_OLDEST, _2_4, _2_13, _2_14, _2_15)
+RELEASES: tuple[Release, ...] = (_OLDEST, _2_4, _2_6, _2_13, _2_14, _2_15)
 
 FIRST_WITH_CUSTOM_OP: Version = next(r.version for r in RELEASES if r.custom_op)
 FIRST_WITH_TAGS: Version = next(r.version for r in RELEASES if r.tags)
 # The release whose behaviour was measured line by line, and the default target.
+FIRST_WITH_TRITON_OP: Version = next(r.version for r in RELEASES if r.triton_op)
 MEASURED: Version = (2, 13)
 
 # The expression takes the square of what it reads.

@@ -165,8 +165,8 @@ class FormTests:
     def _identity(self) -> list[Function]:
         arguments: list[str | Group] = [self.function, "case", self.writes]
         return [
-            self.first("identity", "returns_what_it_wrote", arguments),
-            self.first("result", "is_updated_through_its_result", arguments),
+            self.first("identity", "returns_what_it_wrote", arguments, traces=True),
+            self.first("result", "is_updated_through_its_result", arguments, traces=True),
         ]
 
     def _unchecked(self, op: str) -> list[Function]:

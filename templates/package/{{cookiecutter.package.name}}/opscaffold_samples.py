@@ -18,6 +18,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+{% if "triton" in cookiecutter.package.languages %}
+
+from {{ cookiecutter.package.module }}._triton import runs_triton
+{% endif %}
 
 
 class Sample(NamedTuple):

@@ -14,6 +14,10 @@ import tempfile
 {% if "cpp" in cookiecutter.package.languages %}
 from pathlib import Path
 {% endif %}
+{% if "triton" in cookiecutter.package.languages %}
+
+import torch
+{% endif %}
 
 _CACHE = tempfile.TemporaryDirectory(prefix="inductor-", ignore_cleanup_errors=True)
 os.environ["TORCHINDUCTOR_CACHE_DIR"] = _CACHE.name
@@ -24,4 +28,10 @@ _SOURCES = Path(__file__).resolve().parent.parent / "src"
 _BUILT = any(_SOURCES.glob("{{ cookiecutter.package.module }}/_C.*"))
 if _BUILT or importlib.util.find_spec("{{ cookiecutter.package.module }}") is None:
     sys.path.insert(0, str(_SOURCES))
+{% endif %}
+{% if "triton" in cookiecutter.package.languages %}
+
+# Triton looks at this when it is imported, which the ops do.
+if not (torch.cuda.is_available() or torch.xpu.is_available()):
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 {% endif %}

@@ -22,6 +22,17 @@ import opscaffold_samples
 from opscaffold_samples import Sample
 
 Function = Callable[..., Any]
+{% if "triton" in cookiecutter.package.languages %}
+
+_triton: Any = importlib.import_module("{{ cookiecutter.package.module }}._triton")
+_ABSENT = "Triton is not installed"
+_OPAQUE = "no compiler can see into kernels that Triton interprets; this needs a GPU"
+needs_triton = pytest.mark.skipif(not _triton.INSTALLED, reason=_ABSENT)
+needs_compiled_triton = pytest.mark.skipif(
+    _triton.INTERPRETED or not _triton.INSTALLED,
+    reason=_OPAQUE if _triton.INTERPRETED else _ABSENT,
+)
+{% endif %}
 
 
 @dataclass(frozen=True)
@@ -138,9 +149,22 @@ def opcheck_with_grad(function: Function, op: Any, case: Case) -> None:
     _opcheck(op, *_registered(function, op, sample))
 
 
-def _opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+{% if "triton" in cookiecutter.package.languages %}
+def opcheck_in_eager(function: Function, op: Any, case: Case) -> None:
+    """Those of PyTorch's own checks that compile nothing."""
+    _opcheck(op, *_registered(function, op, case.sample()), compiled=False)
+
+
+{% endif %}
+def _opcheck(
+    op: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    compiled: bool = True,
+) -> None:
     wanted = ["test_schema", "test_autograd_registration", "test_faketensor"]
-    wanted.append("test_aot_dispatch_dynamic")
+    wanted += ["test_aot_dispatch_dynamic"] if compiled else []
     given = [*args, *kwargs.values()]
     if op._schema.is_mutable and any(isinstance(value, torch.device) for value in given):
         # It cannot look at a device beside an argument that is written (torch 2.13).
@@ -170,9 +194,15 @@ def agrees(function: Function, reference: Function, case: Case, writes: Sequence
     _equal([*written, *results], expected)
 
 
-def returns_what_it_wrote(function: Function, case: Case, writes: Sequence[str]) -> None:
+def returns_what_it_wrote(
+    function: Function,
+    case: Case,
+    writes: Sequence[str],
+    *,
+    compiled: bool = True,
+) -> None:
     """What is returned is the very tensor that was passed, compiled as well."""
-    for program in (function, _compiled(function, "aot_eager")):
+    for program in (function, _compiled(function, "aot_eager")) if compiled else (function,):
         sample = case.sample()
         arguments = _arguments(function, sample)
         results = _results(program(*sample.args, **sample.kwargs))
