@@ -12,7 +12,7 @@ from opscaffold.cli.streams import read_stdin
 from opscaffold.config.load import load_config
 from opscaffold.errors import UserError
 from opscaffold.fs.paths import real_path
-from opscaffold.source.files import find_root, parts_of, without_excluded
+from opscaffold.source.files import find_root, without_excluded
 from opscaffold.source.found import FoundFiles, project_files
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Reading:
             from opscaffold.source.scanner import Scanner
 
             found = self.found()
-            self._scanner = Scanner(sorted(found.known, key=parts_of), found.kept)
+            self._scanner = Scanner(found.ordered, found.kept)
         try:
             yield
         finally:

@@ -12,7 +12,7 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opscaffold.fs.paths import real_path
@@ -122,7 +122,8 @@ def _find(
             continue
         directories: dict[str, str] = {}
         for candidate in _list(os.path.realpath(path)):
-            if not candidate.endswith(ends) or PurePath(candidate).suffix not in suffixes:
+            # What is called `.py` and nothing else has no suffix.
+            if not candidate.endswith(ends) or os.path.basename(candidate) in suffixes:
                 continue
             real = _real_file(candidate, directories)
             if real is None or (real != candidate and not real.startswith(within)):
@@ -255,8 +256,21 @@ def _common_directory(paths: Sequence[Path]) -> Path:
     return start
 
 
+def _has_repository(directory: str) -> bool:
+    """Say whether git may find a repository: to start it, to hear of none, takes a while."""
+    current = os.path.realpath(directory)
+    while not os.path.lexists(os.path.join(current, ".git")):
+        above = os.path.dirname(current)  # noqa: PTH120
+        if above == current:
+            return False
+        current = above
+    return True
+
+
 def _git(directory: str, *arguments: str) -> bytes | None:
     """Run git; None where there is no git, no repository, or git refuses."""
+    if not _has_repository(directory):
+        return None
     # Set while a hook runs, and then about the repository of the hook, not the one asked for.
     environment = {
         key: value

@@ -7,18 +7,19 @@ from pathlib import Path
 
 from opscaffold.fs.paths import real_path
 from opscaffold.records import dataclass, field
-from opscaffold.source.files import find_files
+from opscaffold.source.files import find_files, parts_of
 
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
     """The files of a project, and those among them that the paths asked for hold.
 
-    ``kept`` is what some of them held when they were read.
+    ``ordered`` are the former, by path; ``kept`` is what some held when they were read.
     """
 
     known: frozenset[Path]
     selected: frozenset[Path]
+    ordered: Sequence[Path]
     kept: dict[Path, bytes] = field(default_factory=dict)
 
 
@@ -27,8 +28,11 @@ def project_files(
 ) -> FoundFiles:
     """Say which files ``load_project`` reads, given the same."""
     root = real_path(root)
-    whole = frozenset(find_files([root], root, exclude=exclude, notebooks=notebooks))
-    selected = whole
-    if [path.resolve() for path in paths] != [root]:
-        selected = frozenset(find_files(paths, root, exclude=exclude, notebooks=notebooks))
-    return FoundFiles(selected | whole, selected)
+    ordered = find_files([root], root, exclude=exclude, notebooks=notebooks)
+    whole = frozenset(ordered)
+    if [path.resolve() for path in paths] == [root]:
+        return FoundFiles(whole, whole, ordered)
+    selected = frozenset(find_files(paths, root, exclude=exclude, notebooks=notebooks))
+    if selected <= whole:
+        return FoundFiles(whole, selected, ordered)
+    return FoundFiles(selected | whole, selected, sorted(selected | whole, key=parts_of))

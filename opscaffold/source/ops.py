@@ -13,7 +13,7 @@ from opscaffold.source.helpers import Helpers
 from opscaffold.source.libraries import Libraries
 from opscaffold.source.model import Module, Op, Registration, Role, UnknownHelper
 from opscaffold.source.operands import DEFINITIONS, Frame
-from opscaffold.source.questions import REGISTERS, mentions
+from opscaffold.source.questions import REGISTERS, uses
 from opscaffold.source.registering import Registering
 from opscaffold.source.registrars import Registrars
 from opscaffold.source.resolve import Resolver, Target
@@ -135,12 +135,12 @@ class OpFinder:
         found = self.tree.ask(REGISTERS)
         if not self._words:
             return list(found)
-        described = self.tree.ask(mentions(self._words))
+        described = self.tree.ask(uses(self._words))
         return [path for path in self.tree.ordered if path in found or path in described]
 
     def _mentioning(self, names: set[str]) -> Sequence[Path]:
         seen = {module.path for module in self._modules}
-        return [path for path in self.tree.ask(mentions(names)) if path not in seen]
+        return [path for path in self.tree.ask(uses(names)) if path not in seen]
 
     def _new_words(self) -> set[str]:
         """Return more names by which a module may register without naming torch's API."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,11 @@ CALLS_OPS: Question = ("calls ops",)
 def mentions(names: Iterable[str]) -> Question:
     """Does a file hold any of the names as a word?"""
     return ("mentions", *sorted(names))
+
+
+def uses(names: Iterable[str]) -> Question:
+    """Does a file hold any of the names as a word of its code?"""
+    return ("uses", *sorted(names))
 
 
 def named(names: Iterable[str]) -> Question:
@@ -86,11 +91,13 @@ def answerer(question: Question) -> Answerer:
     kind, *given = question
     match kind:
         case "registers":
-            return _registers
+            return partial(_in_code, may_register)
         case "calls ops":
             return _calls_ops
         case "mentions":
             return Words(given).in_
+        case "uses":
+            return partial(_in_code, Words(given).in_)
         case "named":
             words = Words(given)
             return lambda data: sorted(words.found_in(data))
@@ -107,8 +114,8 @@ def of_unreadable(question: Question) -> Any:
     return question == REGISTERS
 
 
-def _registers(data: bytes) -> bool:
-    return may_register(data) and (may_register(code_only(data)) or not _is_utf8(data))
+def _in_code(holds: Callable[[bytes], bool], data: bytes) -> bool:
+    return holds(data) and (holds(code_only(data)) or not _is_utf8(data))
 
 
 def _is_utf8(data: bytes) -> bool:

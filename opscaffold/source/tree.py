@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,31 +60,43 @@ class Tree:
         # The directory from which Python would import what stands in a directory.
         self._base: dict[Path, Path] = {}
         self._directories: set[Path] = set()
-        for directory in {file.parent for file in self.files}:
-            while directory not in self._directories:
-                self._directories.add(directory)
-                directory = directory.parent
         self._modules: dict[Path, Module | None] = {}
         self._scopes: dict[Module, Scopes] = {}
         self._calls: dict[Module, CallIndex] = {}
         self._found: dict[tuple[str, Path], tuple[Path, bool] | None] = {}
         self._bases: dict[str, list[Path]] = {}
-        # The directories that hold a module of a name, in whatever package it is.
-        self._stems: dict[str, list[Path]] = {}
         self._changes_path: dict[Path, bool] = {}
         self._earlier: Tree | None = None
         if earlier is not None:
             self._take_over(earlier)
-        depth: dict[Path, int] = {}
+        self._look_over_directories()
+
+    def _look_over_directories(self) -> None:
+        # By text, as a Path costs more than all else that is asked of it. The name in the base that
+        # leads to a directory is None where the directory is the base.
+        known: dict[str, tuple[Path, str | None]] = {}
         for file in self.ordered:
-            self._stems.setdefault(file.stem, []).append(file.parent)
-            base = self.base_of(file)
-            if base not in depth:
-                depth[base] = len(base.parts)
-            top = file.parts[depth[base]]
-            bases = self._bases.setdefault(top.removesuffix(".py"), [])
+            place, name = os.path.split(file)
+            if place not in known:
+                directory = file.parent
+                base = self._base_of(directory)
+                top = None if base == directory else directory.parts[len(base.parts)]
+                known[place] = base, top
+                while directory not in self._directories:
+                    self._directories.add(directory)
+                    directory = directory.parent
+            base, top = known[place]
+            bases = self._bases.setdefault((top or name).removesuffix(".py"), [])
             if base not in bases:
                 bases.append(base)
+
+    @cached_property
+    def _stems(self) -> dict[str, list[Path]]:
+        """The directories that hold a module of a name, in whatever package it is."""
+        stems: dict[str, list[Path]] = {}
+        for file in self.ordered:
+            stems.setdefault(file.stem, []).append(file.parent)
+        return stems
 
     def _take_over(self, earlier: Tree) -> None:
         """Keep what an earlier reading of the tree read from disk, and did not find wanting."""

@@ -11,6 +11,7 @@ from opscaffold.source.questions import (
     answers,
     mentions,
     named,
+    uses,
 )
 
 
@@ -48,6 +49,13 @@ def test_a_file_that_registers_is_read_whatever_stands_around(text):
     assert answerer(REGISTERS)(text.encode())
 
 
+def test_a_name_is_used_where_it_stands_in_code():
+    asked = answerer(uses(["scale"]))
+    assert not asked(b'"""Like scale."""  # scale\n')
+    assert asked(b'"""Like scale."""  # scale\ngetattr(ops, "scale")\n')
+    assert answerer(mentions(["scale"]))(b"# scale\n")
+
+
 def test_what_looks_like_a_comment_is_read_where_the_file_is_no_text():
     assert answerer(REGISTERS)(b"# custom_op \xff\n")
 
@@ -78,6 +86,7 @@ def test_questions_are_answered_for_the_files_that_they_concern():
 
     assert ask(mentions(["scale"])) == [(0, True), (3, True)]
     assert ask(mentions(["scale"]), [1, 3]) == [(3, True)]
+    assert ask(uses(["scale"])) == [(0, True), (3, True)]
     assert ask(named(["scale", "rescale"])) == [(0, ["scale"]), (1, ["rescale"]), (3, ["scale"])]
     assert ask(CALLS_OPS) == [(3, ([("demo", "scale", False)],))]
     assert ask(Topic((b"SCALE",)).question) == []
