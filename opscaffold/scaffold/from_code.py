@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 
 from opscaffold.scaffold.from_error import FromError
-from opscaffold.scaffold.from_names import free_names
+from opscaffold.scaffold.from_names import bindings_of, free_names
 from opscaffold.scaffold.from_needs import Needs
 from opscaffold.scaffold.from_origin import Origin
 
@@ -43,27 +43,18 @@ def imports(needs: Needs, mode: str) -> bool:
     return mode == IMPORT or (not mode and bool(needs.foreign))
 
 
-def importing(
-    needs: Needs, function: ast.FunctionDef, module: str, fakes: Mapping[str, str]
-) -> str:
+def importing(origin: Origin, needs: Needs, function: str, fakes: Mapping[str, str]) -> str:
     """The imports of a function from its own module, and of what its fake kernels read."""
-    own = {function.name}
+    bindings = bindings_of(origin.module.tree)
+    own = {function}
     outside: dict[str, None] = {}
     for name in (n for text in fakes.values() for n in free_names(ast.parse(text).body[0])):
         found = next((t for t, bound in needs.imports.items() if bound == name), None)
         if found is not None:
             outside[found] = None
-        elif any(_defines(s, name) for s in needs.statements):
+        elif bindings.of(name) is not None:
             own.add(name)
     lines = sorted(outside, key=lambda text: (text.startswith("from "), text))
     gap = [""] if lines else []
-    return "\n".join([*lines, *gap, f"from {module} import {', '.join(sorted(own))}", ""])
-
-
-def _defines(statement: ast.stmt, name: str) -> bool:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return statement.name == name
-    return any(
-        isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id == name
-        for n in ast.walk(statement)
-    )
+    names = ", ".join(sorted(own))
+    return "\n".join([*lines, *gap, f"from {origin.module.name} import {names}", ""])

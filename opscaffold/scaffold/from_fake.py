@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from opscaffold.contract.model import base_name
 from opscaffold.effects.derive_fake import UnderivableError, derive_fake
@@ -15,8 +15,13 @@ from opscaffold.scaffold.from_spec import CLONE, DROP
 from opscaffold.scaffold.from_ways import Way
 
 
-def fake_text(origin: Origin, way: Way, results: Sequence[str], name: str) -> str:
-    """The text of a fake kernel called ``name``. Raises UnderivableError where none follows."""
+def fake_text(
+    origin: Origin, way: Way, results: Sequence[str], name: str, constants: Collection[str] = ()
+) -> str:
+    """The text of a fake kernel called ``name``. Raises UnderivableError where none follows.
+
+    ``constants`` are names of the module that stand for the same at each call, and for no Tensor.
+    """
     kept = [r for r, action in zip(way.signature.returns, results, strict=True) if action != DROP]
     if all(base_name(r.type) != "Tensor" for r in kept):
         raise UnderivableError("it returns a number, which no metadata tells")
@@ -31,7 +36,7 @@ def fake_text(origin: Origin, way: Way, results: Sequence[str], name: str) -> st
         p.name for p in way.signature.parameters if p.is_tensor_like and p.name not in way.absent
     ]
     code = folded(way.function, way.effects.trace, way.absent, results)
-    body = derive_fake(code, tensors, _kinds(origin, way.function))
+    body = derive_fake(code, tensors, _kinds(origin, way.function, constants))
     names = [a.arg for a in spec.args if a.arg not in way.absent]
     keywords = [a.arg for a in spec.kwonlyargs if a.arg not in way.absent]
     words = [*names, *(["*", *keywords] if keywords else [])]
@@ -39,14 +44,14 @@ def fake_text(origin: Origin, way: Way, results: Sequence[str], name: str) -> st
     return "\n".join(lines) + "\n"
 
 
-def _kinds(origin: Origin, function: ast.FunctionDef) -> FakeKinds:
+def _kinds(origin: Origin, function: ast.FunctionDef, settled: Collection[str]) -> FakeKinds:
     """The classifier of expressions, by the names that the function sees.
 
     Folding leaves the names of a function as they were, and not the nodes.
     """
     origins: dict[str, str | None] = {}
     functions: dict[str, tuple[FunctionNode, FakeKinds]] = {}
-    constants = constants_of(origin.module.tree)
+    constants = constants_of(origin.module.tree) | set(settled)
     for node in ast.walk(function):
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
             continue

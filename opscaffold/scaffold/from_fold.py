@@ -104,6 +104,13 @@ class _Folder:
             named = isinstance(first, ast.Name) and first.id in self.absent
             if named and chosen is not None and chosen == {False}:
                 return self.expression(node.values[1])
+        if isinstance(node, ast.BoolOp):
+            # What is settled plays no part among the other operands.
+            neutral = isinstance(node.op, ast.And)
+            left = [v for v in node.values if not self._is_settled(v, neutral)]
+            if left and len(left) < len(node.values):
+                rest = ast.copy_location(ast.BoolOp(node.op, left), node)
+                return self.expression(left[0] if len(left) == 1 else rest)
         made: Any = copy.copy(node)
         if isinstance(node, ast.Call):
             # To torch, ``out=None`` is no buffer.
@@ -118,6 +125,11 @@ class _Folder:
             elif isinstance(value, ast.AST):
                 setattr(made, key, self.part(value))
         return made
+
+    def _is_settled(self, operand: ast.expr, outcome: bool) -> bool:
+        """Whether the way to call makes an operand come out so, each time."""
+        about = any(isinstance(n, ast.Name) and n.id in self.absent for n in ast.walk(operand))
+        return about and self.decided.get(operand) is outcome
 
     def _is_about_absent(self, test: ast.expr) -> bool:
         """Whether the way to call settles a test: one that is always so is left as it stands."""

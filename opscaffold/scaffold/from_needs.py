@@ -39,6 +39,16 @@ class Needs:
     imports: dict[str, str] = field(default_factory=dict)
     foreign: list[str] = field(default_factory=list)
 
+    def constants(self) -> set[str]:
+        """The names that assignments bind: what was found stands for the same for good."""
+        return {
+            node.id
+            for statement in self.statements
+            if isinstance(statement, ast.Assign | ast.AnnAssign)
+            for node in ast.walk(statement)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        }
+
 
 def needs_of(origin: Origin, function: ast.FunctionDef) -> Needs:
     """Follow every name that a function reads. Raises FromError for state and for chance."""

@@ -178,7 +178,7 @@ class _Maker:
         """The ops with the text of the module that they share."""
         imported = ops[0].wrapped.imported
         code = (
-            importing(self.needs, self.function, imported, self.fakes)
+            importing(self.origin, self.needs, self.function.name, self.fakes)
             if imported
             else copied_text(self.origin, self.needs)
         )
@@ -265,7 +265,7 @@ class _Maker:
     def fake(self, way: Way, decision: Decision, name: str) -> str:
         """The derived fake kernel. Raises UndecidedError where a rule has to be given."""
         try:
-            return fake_text(self.origin, way, decision.results, name)
+            return fake_text(self.origin, way, decision.results, name, self.needs.constants())
         except UnderivableError as error:
             raise UndecidedError(
                 self.origin.shown,
