@@ -183,4 +183,4 @@ class Run:
     def _say_by_hand(self, planned: Addition) -> None:
         for each in planned.by_hand:
             lines = "\n".join(f"    {line}" for line in each.text.splitlines())
-            typer.echo(f"By hand, into {each.path}:\n{lines}", err=True)
+            typer.echo(f"By hand, into {each.where}:\n{lines}", err=True)

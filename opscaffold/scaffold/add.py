@@ -17,6 +17,7 @@ from opscaffold.fs.tree import Found, Unusable, read_below
 from opscaffold.scaffold.add_names import refuse_taken
 from opscaffold.scaffold.add_width import line_length
 from opscaffold.scaffold.answers import answers_of
+from opscaffold.scaffold.languages import LANGUAGES
 from opscaffold.scaffold.layout import TooWideError
 from opscaffold.scaffold.managed import RECORD_FILES, Record, record_files
 from opscaffold.scaffold.managed_files import Generated
@@ -34,9 +35,9 @@ class CannotAddError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class ByHand:
-    """What the author puts into a file: they said so, or the file is theirs alone."""
+    """What the author sees to: they said so, or it is theirs alone. ``where`` names the place."""
 
-    path: PurePosixPath
+    where: str
     text: str
 
 
@@ -119,6 +120,7 @@ class _Planner:
         if self.obstacles:
             raise CannotAddError("\n".join(self.obstacles))
         self._add_record(before, after)
+        self._say_needs()
         made = [path for path, (was, _) in self.changes.items() if was is None]
         return Addition(
             self.root,
@@ -181,7 +183,9 @@ class _Planner:
             self._new_file(path, theirs, new)
         elif path in self.left:
             if theirs is not None:
-                self.by_hand.append(ByHand(path, _lines_added(old.data, new.data)))
+                self.by_hand.append(ByHand(str(path), _lines_added(old.data, new.data)))
+        elif theirs is None and self.record.adopted and path.name == "conftest.py":
+            self.by_hand.append(ByHand(str(path), _lines_added(old.data, new.data)))
         elif theirs is None:
             self._obstacle(path, "it is gone", f"or --by-hand {path} where you need none")
         else:
@@ -213,6 +217,16 @@ class _Planner:
 
     def _obstacle(self, path: PurePosixPath, reason: str, remedy: str = "") -> None:
         self.obstacles.append(f"{path}: {reason}" + (f"; {remedy}" if remedy else ""))
+
+    def _say_needs(self) -> None:
+        """In a package that somebody wrote, what it depends on is written where they know."""
+        if self.record.adopted is None:
+            return
+        had = {each for op in self.former.ops for each in LANGUAGES[op.kernel].dependencies().run}
+        wanted = [each for op in self.added for each in LANGUAGES[op.kernel].dependencies().run]
+        missing = [each for each in dict.fromkeys(wanted) if each not in had]
+        if missing:
+            self.by_hand.append(ByHand("what the package depends on", "\n".join(missing)))
 
     # The record.
 

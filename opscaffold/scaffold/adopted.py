@@ -63,7 +63,8 @@ class Adopted:
             return self.package.joinpath(self.folder, *below.parts[1:])
         if below == PurePosixPath("_contract.py"):
             return self.package / f"{self.support}.py"
-        return self.package / below if below == PurePosixPath("__init__.py") else None
+        # What kernels of some languages share lies beside it.
+        return self.package / below if len(below.parts) == 1 and below.suffix == ".py" else None
 
     def needs(self, path: PurePosixPath) -> bool:
         """Whether a file at its place here is one that every op that is added relies on."""

@@ -37,7 +37,8 @@ def wire(
     elif path.suffix == ".md":
         from opscaffold.scaffold.wiring_table import wire_table
 
-        made = wire_table(text, old, new)
+        # The rows by what they say, the prose around them by its lines.
+        made = wire_lines(wire_table(text, old, new), wire_table(old, old, new), new)
     else:
         made = wire_lines(text, old, new)
     try:
@@ -66,6 +67,8 @@ def wire_lines(text: str, before: str, after: str) -> str:
 
     Raises WiringError where they are not: what the author wrote there is not to be guessed about.
     """
+    if before == after:
+        return text
     newline = "\r\n" if "\r\n" in text else "\n"
     theirs = text.splitlines()
     old, new = before.splitlines(), after.splitlines()

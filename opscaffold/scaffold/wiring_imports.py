@@ -9,7 +9,7 @@ import libcst as cst
 
 from opscaffold.scaffold.layout import natural_key
 from opscaffold.scaffold.wiring_items import INDENT, code
-from opscaffold.scaffold.wiring_nodes import Key, apart, is_import, key_of, module_of
+from opscaffold.scaffold.wiring_nodes import Key, apart, is_import, is_own, key_of, module_of
 
 
 def insert_import(
@@ -72,7 +72,7 @@ def _section(
     known = [
         number
         for number, (kind, module) in enumerate(keys)
-        if kind == "from" and _is_own(module, package, (kind, module) in generated)
+        if kind == "from" and is_own(module, package)
     ]
     known = [n for n in known if len(body[n].body) == 1 and len(body[n].body[0].relative) < 2]
     if not known:
@@ -90,12 +90,6 @@ def _section(
             found.append(at)
             at += step
     return sorted(found)
-
-
-def _is_own(module: str, package: str, was_generated: bool) -> bool:
-    if not package:
-        return was_generated
-    return module == package or module.startswith(f"{package}.")
 
 
 def _starts_section(statement: Any) -> bool:

@@ -116,9 +116,14 @@ def is_import(statement: Any) -> bool:
     )
 
 
-def blank_lines(lines: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """The blank ones of lines above a statement."""
-    return [cst.EmptyLine(indent=False) for line in lines if line.comment is None]
+def lines_above(statement: Any) -> list[str]:
+    """The lines above a statement that belong to it: empty ones and comments."""
+    return [code(line).strip() for line in statement.leading_lines]
+
+
+def is_own(module: str, package: str) -> bool:
+    """Whether a module is one of a package, or the package itself."""
+    return module == package or module.startswith(f"{package}.")
 
 
 def apart(statement: Any, needed: int) -> Any:

@@ -20,11 +20,12 @@ from opscaffold.scaffold.wiring_nodes import (
     Key,
     Statement,
     apart,
-    blank_lines,
     bound_name,
     collection_of,
+    is_own,
     item_text,
     key_of,
+    lines_above,
     names_of,
     says_the_same,
     text_of,
@@ -125,7 +126,7 @@ class _Wiring:
         if taken:
             place = self.bound[taken[0]]
             raise WiringError(f"{taken[0]} is taken there", text_of(new), self._line(place))
-        if key[0] == "from":
+        if key[0] == "from" and self.package and is_own(key[1], self.package):
             exports = self.exports or ALL not in self.after.keys
             insert_import(self.body, new, keys, self.after.keys, self.package, exports, self.width)
             return
@@ -148,13 +149,22 @@ class _Wiring:
         return len(keys)
 
     def _insert(self, at: int, new: Any) -> None:
-        new = new.with_changes(leading_lines=blank_lines(new.leading_lines))
         if at == 0:
             new = new.with_changes(leading_lines=())
         self.body.insert(at, new)
         if at + 1 < len(self.body):
-            needed = 2 if isinstance(new, cst.BaseCompoundStatement) else 0
-            self.body[at + 1] = apart(self.body[at + 1], needed)
+            follower = self._as_generated(self.body[at + 1])
+            needed = 2 if isinstance(new, (cst.FunctionDef, cst.ClassDef)) else 0
+            self.body[at + 1] = apart(follower, needed)
+
+    def _as_generated(self, follower: Any) -> Any:
+        """A statement with the lines above it that are generated now, if it had the former ones."""
+        key = key_of(follower, self.package)
+        old, new = self.before.get(key), self.after.get(key)
+        if old is None or new is None:
+            return follower
+        had, has = (lines_above(each) for each in (old, follower))
+        return follower.with_changes(leading_lines=new.leading_lines) if had == has else follower
 
     # Changes within a statement.
 

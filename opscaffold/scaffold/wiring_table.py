@@ -45,6 +45,8 @@ def wire_table(text: str, before: str, after: str) -> str:
     known = old.keys() if old is not None else []
     rows = dict(zip(new.keys(), new.lines, strict=True))
     added = [key for key in rows if key not in known]
+    if not added:
+        return text
     by_hand = "\n".join(rows[key] for key in added)
     table = _chosen(text, [key for key in rows if key in known], by_hand)
     lines = text.split("\n")

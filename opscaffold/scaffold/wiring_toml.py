@@ -37,9 +37,7 @@ def _merge(
         if isinstance(value, dict) and isinstance(old, dict | None) and isinstance(now, dict):
             _merge(now, old or {}, value, path)
         elif isinstance(value, list) and isinstance(now, list) and isinstance(old, list):
-            for item in value:
-                if item not in old and item not in now:
-                    now.append(item)
+            _merge_items(now, old, value)
         elif now == old:
             theirs[key] = value
         elif now != value:
@@ -52,6 +50,15 @@ def _merge(
             if theirs[key] != before[key]:
                 raise WiringError(f"{'.'.join((*where, key))} is no longer needed, and was changed")
             del theirs[key]
+
+
+def _merge_items(now: list[Any], old: list[Any], new: list[Any]) -> None:
+    for item in old:
+        if item not in new and item in now:
+            now.remove(item)
+    for item in new:
+        if item not in old and item not in now:
+            now.append(item)
 
 
 def _said(value: Any) -> str:

@@ -210,7 +210,7 @@ def test_a_file_is_left_to_its_author_who_is_told_what_it_needs(tmp_path: Path) 
     planned = plan_addition(root, read_record(root), spec, 1, by_hand=[readme])
     write_addition(planned)
     assert (root / "README.md").read_text("utf-8") == "# Mine\n"
-    assert [each.path for each in planned.by_hand] == [readme]
+    assert [each.where for each in planned.by_hand] == ["README.md"]
     assert planned.by_hand[0].text.startswith("| `demo_ops.shift_` | in-place |")
     # An update finds nothing that it would have to bring there.
     assert record_of(root) == record_of(make(tmp_path / "whole", [SCALE, SHIFT]))

@@ -295,3 +295,23 @@ def test_tests_of_added_ops_run_beside_those_that_are_there(tmp_path: Path) -> N
     assert "from .kernels import double\nfrom .ops.scale import scale\n" in text
     found = require(pytest_in(root, "-k", "mine or schema or numbers"))
     assert " passed" in found
+
+
+@pytest.mark.parametrize("language", [KernelLanguage.NUMPY, KernelLanguage.TRITON])
+def test_what_kernels_of_a_language_need_comes_along(
+    tmp_path: Path, language: KernelLanguage
+) -> None:
+    root = project(tmp_path, {**package(), "tests/conftest.py": "MINE = 1\n"})
+    adopt(root)
+    record = read_record(root)
+    spec = spec_of(record.answers, record.adopted)
+    added = replace(op("acme::scale(Tensor x) -> Tensor"), kernel=language)
+    planned = plan_addition(root, record, replace(spec, ops=(added,)), 1)
+    write_addition(planned)
+    told = {each.where: each.text for each in planned.by_hand}
+    if language is KernelLanguage.NUMPY:
+        assert told["what the package depends on"] == "numpy"
+    else:
+        assert (root / "acme/_triton.py").is_file()
+        assert "MINE = 1\n" in (root / "tests/conftest.py").read_text("utf-8")
+    assert not plan_update(root, read_record(root).answers, None, lambda _: None).writes

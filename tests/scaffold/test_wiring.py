@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 from generated import BROADCAST, op, package
 
 from opscaffold.scaffold.render import preview
+from opscaffold.scaffold.spec import KernelLanguage
 from opscaffold.scaffold.wiring import wire, wire_lines
 from opscaffold.scaffold.wiring_error import WiringError
 from opscaffold.scaffold.wiring_python import wire_python
 from opscaffold.scaffold.wiring_table import wire_table
 from opscaffold.scaffold.wiring_toml import wire_toml
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 SCALE = op("ns::scale(Tensor x, float alpha=1.0) -> Tensor")
 SHIFT = op("ns::shift_(Tensor(a!) x, float by=1.0) -> Tensor(a!)")
 BLEND = op("ns::blend(Tensor x, Tensor y) -> Tensor", BROADCAST, family=True)
-COUNT = op("ns::count(Tensor x) -> int")
+ADDED = op("ns::added(Tensor x, Tensor y) -> Tensor", BROADCAST)
 
 INIT = Path("src/demo_ops/__init__.py")
 SAMPLES = Path("opscaffold_samples.py")
@@ -46,7 +53,7 @@ def test_an_untouched_file_becomes_the_generated_one() -> None:
 
 @pytest.mark.parametrize(
     "added",
-    [SHIFT, BLEND, COUNT, op("ns::scale10(Tensor x) -> Tensor"), op("ns::Zed(Tensor x) -> Tensor")],
+    [BLEND, op("ns::scale10(Tensor x) -> Tensor"), op("ns::Zed(Tensor x) -> Tensor")],
     ids=lambda added: added.contract.name,
 )
 def test_wiring_by_meaning_makes_what_would_have_been_generated(added: object) -> None:
@@ -62,6 +69,27 @@ def test_wiring_by_meaning_makes_what_would_have_been_generated(added: object) -
         else:
             made = old[path]
         assert made == new[path], path
+
+
+LANGUAGES = [KernelLanguage.NUMPY, KernelLanguage.TRITON, KernelLanguage.CPP]
+
+
+@pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.value)
+def test_what_kernels_of_a_language_need_is_put_into_edited_files(language: KernelLanguage) -> None:
+    new = preview(package("demo-ops", [replace(ADDED, kernel=language), SCALE, SHIFT]))
+    mine = {".md": "\nMine.\n", ".py": "\n\n# Mine.\n", ".toml": "\n# Mine.\n"}
+    for path, before in OLD.items():
+        after = new[path]
+        edit = mine.get(path.suffix, "")
+        theirs = (before + edit).encode()
+        inside = "demo_ops" if path == INIT else ""
+        made = wire(path, theirs, before.encode(), after.encode(), width=100, package=inside)
+        text = made.decode().replace(edit, "") if edit else made.decode()
+        if path.suffix == ".toml":
+            # Tables and keys that are new stand last.
+            assert tomllib.loads(text) == tomllib.loads(after)
+        else:
+            assert text == after, path
 
 
 EDITED = {
