@@ -72,7 +72,7 @@ def add(
     from opscaffold.cli.add_run import Run
     from opscaffold.cli.new_from import Functions, gather_with_functions
 
-    run = Run(package, template, by_hand or ())
+    run = Run(package, template, by_hand or (), writes=not dry_run)
     about = op_flags.about_one(
         op=op,
         kind=kind,

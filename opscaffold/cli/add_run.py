@@ -25,11 +25,20 @@ class Run:
     """What is added to one package. Raises UserError where there is none."""
 
     def __init__(
-        self, package: Path | None, template: Path | None, by_hand: Sequence[Path]
+        self,
+        package: Path | None,
+        template: Path | None,
+        by_hand: Sequence[Path],
+        *,
+        writes: bool,
     ) -> None:
+        from opscaffold.cli.migrate_write import mend
+
         if package is not None and not package.exists():
             raise UserError(f"{package}: there is no such directory")
         self.root = real_path(find_package(package if package is not None else Path()))
+        # Before anything is read: a killed run may have left files that do not fit together.
+        mend(self.root, writing=writes)
         self.record = read_record(self.root)
         self.own = templates_of(self.root, self.record, template)
         self.by_hand = [self._below(path) for path in by_hand]
@@ -154,11 +163,8 @@ class Run:
 
     def write(self, planned: Addition) -> None:
         """Write all of it or nothing, and say what comes next."""
-        from opscaffold.cli.migrate_write import mend
         from opscaffold.scaffold.add_write import write_addition
 
-        if mend(self.root, writing=True):
-            raise UserError("an earlier run was finished first, and changed files: run this again")
         write_addition(planned)
         names = [name for op in planned.ops for name in op_names(op)]
         what = "1 op" if len(names) == 1 else f"{len(names)} ops"

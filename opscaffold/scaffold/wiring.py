@@ -69,13 +69,13 @@ def wire_lines(text: str, before: str, after: str) -> str:
     """
     if before == after:
         return text
-    newline = "\r\n" if "\r\n" in text else "\n"
-    theirs = text.splitlines()
-    old, new = before.splitlines(), after.splitlines()
+    end = "\r" if "\r\n" in text else ""
+    result = text.split("\n")
+    theirs = [line.removesuffix("\r") for line in result]
+    old, new = before.split("\n"), after.split("\n")
     places: dict[int, int] = {-1: -1, len(old): len(theirs)}
     for block in SequenceMatcher(None, old, theirs, autojunk=False).get_matching_blocks():
         places.update((block.a + n, block.b + n) for n in range(block.size))
-    result = list(theirs)
     for kind, i, j, k, m in reversed(SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
         if kind == "equal":
             continue
@@ -86,6 +86,5 @@ def wire_lines(text: str, before: str, after: str) -> str:
             raise WiringError(
                 "was changed just where something is to be added", "\n".join(new[k:m]), line + 1
             )
-        result[first + 1 : first + 1 + j - i] = new[k:m]
-    made = newline.join(result)
-    return made + newline if text.endswith(("\n", "\r")) or not text else made
+        result[first + 1 : first + 1 + j - i] = [line + end for line in new[k:m]]
+    return "\n".join(result)

@@ -38,7 +38,7 @@ def wire_table(text: str, before: str, after: str) -> str:
     of the author's own stays empty in new rows. Raises WiringError where there is no such table,
     or more than one.
     """
-    newline = "\r\n" if "\r\n" in text else "\n"
+    end = "\r" if "\r\n" in text else ""
     old, new = _ops_table(before), _ops_table(after)
     if new is None:
         raise WiringError("the text generated for it has no table of ops")
@@ -60,16 +60,12 @@ def wire_table(text: str, before: str, after: str) -> str:
             )
         at = _place(keys, key, order)
         row = _row(rows[key], new.columns, table.columns)
-        body.insert(at, row + ("\r" if newline == "\r\n" else ""))
+        body.insert(at, row + end)
         keys.insert(at, key)
-    return "\n".join([*lines[: table.first], *_ended(body, newline), *lines[table.end :]])
-
-
-def _ended(body: list[str], newline: str) -> list[str]:
-    """The rows, each with the end of line of the file, also one that was the file's last."""
-    if newline == "\n":
-        return body
-    return [line if line.endswith("\r") else f"{line}\r" for line in body]
+    if end and table.end == len(lines):
+        # The row that was the file's last had no end of line.
+        body = [row if row.endswith(end) else row + end for row in body]
+    return "\n".join([*lines[: table.first], *body, *lines[table.end :]])
 
 
 def _place(keys: Sequence[str], key: str, order: Sequence[str]) -> int:
