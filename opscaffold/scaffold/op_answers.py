@@ -15,19 +15,21 @@ from opscaffold.contract.model import (
     base_name,
 )
 from opscaffold.contract.releases import Release
+from opscaffold.scaffold.additions import additions_of
 from opscaffold.scaffold.fakes import fake_of, returns_tensors
 from opscaffold.scaffold.from_spec import Wrapped, load_wrapped
 from opscaffold.scaffold.given import DEFAULT, AnswerError, Given, Table
 from opscaffold.scaffold.infer import RefusedError, Said, contract_of
 from opscaffold.scaffold.languages import LANGUAGES
 from opscaffold.scaffold.questions import KINDS, OP, Question
-from opscaffold.scaffold.spec import FakeMode, KernelLanguage, OpSpec, Setting
+from opscaffold.scaffold.spec import Additions, FakeMode, KernelLanguage, OpSpec, Setting
 from opscaffold.scaffold.wording import KW_ONLY, parameter_of, returns_of, schema_of, signature_of
 
 TENSOR = BaseType("Tensor")
 
 # The answers about the outputs and the choices on top of a contract.
-TRAITS = ("fake", "fake_like", "fake_shape", "autograd", "family", "kernel", "wraps")
+ADDED = ("vmap", "autocast", "torch_dispatch", "device_kernels")
+TRAITS = ("fake", "fake_like", "fake_shape", "autograd", "family", "kernel", *ADDED, "wraps")
 # Code of a legality problem -> the answers at fault, the first to be asked again.
 # PyTorch's limit on the arguments of an op (c10: "only supports 64").
 _MOST_ARGUMENTS = 64
@@ -76,6 +78,7 @@ def build_op(
             family=_family(table, contract, release),
             kernel=_kernel(table),
             wraps=_wraps(table),
+            additions=_additions(table),
         )
         _refuse_language(op, setting or Setting())
     except RefusedError as error:
@@ -114,7 +117,8 @@ def _about(table: Table) -> str:
 
 
 def _origin(table: Table, keys: tuple[str, ...]) -> str:
-    for key in (*keys, "schema", "signature", "name"):
+    # Where none of them is given, any other of the op shows the place.
+    for key in (*keys, "schema", "signature", "name", *table):
         if key in table and table[key].origin != DEFAULT:
             return table[key].origin
     return ""
@@ -299,6 +303,16 @@ def _kernel(table: Table) -> KernelLanguage:
     return KernelLanguage(table["kernel"].value) if "kernel" in table else KernelLanguage.TORCH
 
 
+def _additions(table: Table) -> Additions:
+    devices = _names(table, "device_kernels") or ()
+    return Additions(
+        vmap="vmap" in table and table["vmap"].value is True,
+        autocast=str(table["autocast"].value) if "autocast" in table else "",
+        torch_dispatch="torch_dispatch" in table and table["torch_dispatch"].value is True,
+        device_kernels=devices,
+    )
+
+
 def _wraps(table: Table) -> Wrapped | None:
     return load_wrapped(str(table["wraps"].value)) if "wraps" in table else None
 
@@ -307,6 +321,10 @@ def _refuse_language(op: OpSpec, setting: Setting) -> None:
     reason = LANGUAGES[op.kernel].refusal(op, setting)
     if reason is not None:
         raise RefusedError(reason, "kernel")
+    for addition in additions_of(op):
+        reason = addition.refusal(op)
+        if reason is not None:
+            raise RefusedError(reason, addition.key)
 
 
 def _family(table: Table, contract: OpContract, release: Release) -> bool:
