@@ -29,7 +29,7 @@ VARIABLE = "OPSCAFFOLD_CACHE_DIR"
 # ruff: noqa: PTH111, PTH115, PTH117, PTH120
 
 # What an entry holds, and how; a change of either makes earlier entries unreadable.
-_FORMAT = 1
+_FORMAT = 2
 _MOST_ENTRIES = 32
 # Directories that the search for compiled sources goes into, see unresolved-call-site.
 _BESIDE = ("csrc", "src", "cpp", "cuda", "kernels", "lib")
@@ -59,7 +59,9 @@ class Entry:
     def read(self) -> dict[str, Any] | None:
         """Return what was kept; None where there is nothing, or nothing that can be read."""
         try:
-            kept = json.loads(self._path.read_bytes())
+            seal, _, data = self._path.read_bytes().partition(b"\n")
+            # What a disk or a hand damaged may still be JSON.
+            kept = json.loads(data) if seal == _seal(data) else None
         except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(kept, dict) or kept.get("format") != _FORMAT:
@@ -81,8 +83,12 @@ class Entry:
         with contextlib.suppress(OSError, UserError):
             # It holds lines of source, which may be private.
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(self._path, data)
+            write_atomically(self._path, _seal(data) + b"\n" + data)
             _make_room(place)
+
+
+def _seal(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=32).hexdigest().encode()
 
 
 def entry(found: FoundFiles, root: Path, asked: Sequence[object]) -> Entry | None:
