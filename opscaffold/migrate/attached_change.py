@@ -96,8 +96,8 @@ class FunctionChange:
             return self.syntax.find(owner, cst.List)
         # The parentheses count to a tuple for ast, and not for libcst.
         wanted = [self._key(e) for e in owner.elts]
-        for node in self.syntax.spans:
-            if isinstance(node, cst.Tuple) and len(node.elements) == len(wanted):
+        for _, node in self.syntax.inside(self.syntax.key(owner), cst.Tuple):
+            if len(node.elements) == len(wanted):
                 found = [self.syntax.spans[e.value] for e in node.elements]
                 pairs = [p for p in zip(wanted, found, strict=True) if p[0] is not None]
                 if pairs and all(mine == its for mine, its in pairs):

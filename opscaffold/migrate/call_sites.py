@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from opscaffold.migrate.documents import Snippet, read_document
 from opscaffold.migrate.edits import FileEdits
-from opscaffold.migrate.rewrite import rewrite
+from opscaffold.migrate.rewrite_file import rewrite
 from opscaffold.migrate.syntax import Key, Syntax
 from opscaffold.source.model import Module
 

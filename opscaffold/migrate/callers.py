@@ -13,6 +13,8 @@ from opscaffold.migrate.bindings import Bindings
 from opscaffold.migrate.calls import Signature, buffer_argument
 from opscaffold.migrate.documents import Snippet
 from opscaffold.migrate.edits import FileEdits
+from opscaffold.migrate.named_calls import calls_named
+from opscaffold.migrate.passed_none import look_for_callers
 from opscaffold.migrate.plan import Context, OpPlan
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.migrate.sites import Sites
@@ -51,7 +53,9 @@ class Callers:
         plan, function = self.plan, self.function
         sites = self.sites(bindings)
         own = {id(n) for n in ast.walk(function)}
-        for found in self.project.references(self.op):
+        references = self.project.references(self.op)
+        look_for_callers(self.project, _functions_around(references))
+        for found in references:
             reference = self.settled(found)
             edited = len(sites.edited)
             snippet = self.snippets.get(reference.module.path)
@@ -130,11 +134,11 @@ class Callers:
         for module in self.project.modules:
             if module.path in self.snippets:
                 continue
-            for call in (n for n in module.parents if isinstance(n, ast.Call)):
+            for call in calls_named(module, self.function.name):
                 func = call.func
                 if not isinstance(func, ast.Attribute) or id(call) in known:
                     continue
-                if func.attr != self.function.name or not self.matters(module, call):
+                if not self.matters(module, call):
                     continue
                 owner = self.project.resolve(module, func.value)
                 sure = owner.certain
@@ -218,6 +222,19 @@ class Callers:
             self.op.qualname,
             f"see whether `{self.op.qualname}_out` is meant as well",
         )
+
+
+def _functions_around(references: Sequence[Reference]) -> set[str]:
+    """The names of the functions that the calls among references stand in."""
+    found: set[str] = set()
+    for reference in references:
+        parents = reference.module.parents
+        node = reference.call and parents.get(reference.call)
+        while node is not None:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.add(node.name)
+            node = parents.get(node)
+    return found
 
 
 def _copied(edits: Mapping[Path, FileEdits]) -> dict[Path, FileEdits]:

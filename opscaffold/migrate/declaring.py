@@ -209,13 +209,8 @@ def _quote(spot: Spot, node: ast.expr | None) -> str:
 
 def pieces_of(syntax: Syntax, node: ast.expr) -> list[tuple[Key, str]]:
     """The literals that a string constant is written in, with their source."""
-    start, end = syntax.key(node)
-    found = [
-        (key, piece.value)
-        for piece, key in syntax.spans.items()
-        if isinstance(piece, cst.SimpleString) and start <= key[0] and key[1] <= end
-    ]
-    return sorted(found)
+    found = syntax.inside(syntax.key(node), cst.SimpleString)
+    return sorted((key, piece.value) for key, piece in found)
 
 
 def aliased_text(texts: Mapping[Key, str], key: Key, name: str, *, write: bool) -> str | None:

@@ -135,6 +135,10 @@ class FileEdits:
         ends = [(end, end) for _, end in self.behind]
         return [*(key for group in (*small, *added) for key in group), *ends]
 
+    def places(self) -> set[Key]:
+        """The spans of all nodes that change, or that something is put behind."""
+        return {*self.spans(), *self.points(), *self.behind}
+
     def _statements(self) -> set[Key]:
         return {edit.statement for edit in self.voids.values()}
 

@@ -17,7 +17,7 @@ from opscaffold.migrate.plan import Context, OpPlan, Refused
 from opscaffold.migrate.plan_compat import keep_callable
 from opscaffold.migrate.postcheck import contracts_after, definitions, encoded, fault_after
 from opscaffold.migrate.repairs import first_repair, plan_repair
-from opscaffold.migrate.rewrite import rewrite
+from opscaffold.migrate.rewrite_file import rewrite
 from opscaffold.migrate.steps import Changes, Step, unpaired_prose
 from opscaffold.rules.catalog import all_rules, apply_rules
 from opscaffold.rules.contracts import contract_of

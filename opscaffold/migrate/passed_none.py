@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
+from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from opscaffold.effects.trace import FunctionNode
+from opscaffold.migrate.named_calls import calls_named
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 
 _FOUND: WeakKeyDictionary[Project, dict[ast.AST, frozenset[str]]] = WeakKeyDictionary()
+_CALLERS: WeakKeyDictionary[Project, dict[str, list[Path]]] = WeakKeyDictionary()
 
 
 def may_be_passed_none(project: Project, function: FunctionNode, parameter: str) -> bool:
@@ -24,24 +28,45 @@ def may_be_passed_none(project: Project, function: FunctionNode, parameter: str)
     return parameter in known[function]
 
 
+def look_for_callers(project: Project, names: Iterable[str]) -> None:
+    """Find the files that may call functions of these names, in one pass for all of them.
+
+    It saves time to say at once whom ``may_be_passed_none`` will be asked of.
+    """
+    known = _CALLERS.setdefault(project, {})
+    wanted = {name: name.encode() for name in names if name not in known}
+    known.update((name, []) for name in wanted)
+    calls = {name: re.compile(re.escape(text) + rb"\s*\(") for name, text in wanted.items()}
+    for path in project.files if wanted else ():
+        data = project.read(path) or b""
+        for name, text in wanted.items():
+            # Found many times as fast as the pattern.
+            if text in data and _calls(calls[name], data):
+                known[name].append(path)
+
+
+def _calls(pattern: re.Pattern[bytes], data: bytes) -> bool:
+    """Whether a call matches the pattern, as a whole word that is not being defined."""
+    for match in pattern.finditer(data):
+        before = data[max(match.start() - 4, 0) : match.start()]
+        if before != b"def " and not re.match(rb"\w", before[-1:]):
+            return True
+    return False
+
+
 def _passed(project: Project, function: FunctionNode) -> set[str]:
     spec = function.args
     names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
     every = {*names, *(a.arg for a in spec.kwonlyargs)}
-    literal = function.name.encode()
-    word = re.compile(rb"\b" + re.escape(literal) + rb"\s*\(")
+    # A method may be called with its object in front or not.
+    shifts = (0, 1) if names[:1] in (["self"], ["cls"]) else (0,)
+    look_for_callers(project, [function.name])
     found: set[str] = set()
-    for path in project.files:
-        data = project.read(path) or b""
-        # Found many times as fast as the pattern, which starts with no literal.
-        if literal not in data or not word.search(data):
-            continue
+    for path in _CALLERS[project][function.name]:
         module = project.module_for(path)
-        for call in [] if module is None else ast.walk(module.tree):
-            if module is None or not isinstance(call, ast.Call) or _name(call) != function.name:
-                continue
-            # A method may be called with its object in front or not.
-            shifts = (0, 1) if names[:1] in (["self"], ["cls"]) else (0,)
+        if module is None:
+            continue
+        for call in calls_named(module, function.name):
             for index, value in enumerate(call.args):
                 if _may_be_none(module, value):
                     found.update(n for s in shifts for n in names[index + s : index + s + 1])
@@ -49,11 +74,6 @@ def _passed(project: Project, function: FunctionNode) -> set[str]:
                 k.arg for k in call.keywords if k.arg in every and _may_be_none(module, k.value)
             )
     return found
-
-
-def _name(call: ast.Call) -> str:
-    func = call.func
-    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
 
 def _may_be_none(module: Module, value: ast.expr) -> bool:

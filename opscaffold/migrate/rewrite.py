@@ -1,4 +1,4 @@
-"""Applying the changes of one file to its text."""
+"""Applying the changes of one file to the nodes of its trees."""
 
 from __future__ import annotations
 
@@ -28,14 +28,6 @@ _WIDTH = 88
 _NO_SEMICOLON = cst.MaybeSentinel.DEFAULT
 _NO_SPACE = cst.SimpleWhitespace("")
 _PLAIN_EQUAL = cst.AssignEqual(_NO_SPACE, _NO_SPACE)
-
-
-def rewrite(syntax: Syntax, edits: FileEdits) -> str:
-    """Return the text of a file with its changes applied; all else stays as it is."""
-    tree = syntax.tree.visit(Rewriter(syntax, edits))
-    if edits.import_torch:
-        tree = _with_torch_import(tree)
-    return tree.code
 
 
 class Rewriter(cst.CSTTransformer):
@@ -380,21 +372,3 @@ def _given(call: cst.Call, edit: CallEdit, buffer: cst.BaseExpression) -> cst.Ca
             rest = remove_at(args, edit.argument)
             args = insert_after(rest, len(rest) - 1, out)
     return call.with_changes(func=function, args=args)
-
-
-def _with_torch_import(tree: cst.Module) -> cst.Module:
-    """Add ``import torch`` behind the docstring, ``__future__`` and first import lines."""
-    body = list(tree.body)
-    at = 0
-    for index, statement in enumerate(body):
-        if not isinstance(statement, cst.SimpleStatementLine):
-            break
-        small = statement.body[0]
-        if isinstance(small, cst.Import | cst.ImportFrom) or (
-            index == 0 and isinstance(small, cst.Expr)
-        ):
-            at = index + 1
-        else:
-            break
-    line = cst.ensure_type(cst.parse_statement("import torch\n"), cst.SimpleStatementLine)
-    return tree.with_changes(body=[*body[:at], line, *body[at:]])

@@ -17,7 +17,7 @@ from opscaffold.migrate.bindings import Bindings, Syntaxes
 from opscaffold.migrate.calls import Signature
 from opscaffold.migrate.edits import FileEdits
 from opscaffold.migrate.refusal import RefusalError
-from opscaffold.migrate.rewrite import rewrite
+from opscaffold.migrate.rewrite_file import rewrite
 from opscaffold.migrate.sites import Sites
 from opscaffold.source.project import load_project
 
