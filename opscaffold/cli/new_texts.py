@@ -45,13 +45,21 @@ def tree_text(spec: PackageSpec, parent: Path, own: Path | None = None) -> str:
 def next_steps_text(spec: PackageSpec, made: Path) -> str:
     """What was made, and the commands that follow."""
     from opscaffold.scaffold.answers import op_names
+    from opscaffold.scaffold.languages import LANGUAGES
 
     names = [name for op in spec.ops for name in op_names(op)]
     what = "1 op" if len(names) == 1 else f"{len(names)} ops"
+    install = "  python -m pip install -e '.[test]'\n"
+    if not all(LANGUAGES[op.kernel].registers for op in spec.ops):
+        # It is built against the torch that is there.
+        install = (
+            "  python -m pip install torch 'setuptools>=70.1'\n"
+            "  python -m pip install --no-build-isolation -e '.[test]'\n"
+        )
     return (
         f"Made {made}: {what} ({', '.join(names[:6])}{', ...' if len(names) > 6 else ''}).\n"
         "Next:\n"
         f"  cd {shlex.quote(str(made))}\n"
-        "  python -m pip install -e '.[test]'\n"
+        f"{install}"
         "  python -m pytest"
     )

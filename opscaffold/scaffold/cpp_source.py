@@ -30,7 +30,8 @@ _FUNCTIONS = {
 class CppSource:
     """What the templates of C++ sources read. Lines are whole, functions with their braces.
 
-    ``packs`` is whether AOTInductor packages programs that call the ops: they return no number.
+    ``packs`` is whether AOTInductor packages any program that calls the ops (torch 2.13): none that
+    returns a number, nor several whose results have sizes that only the data tells.
     """
 
     scope: str
@@ -54,14 +55,21 @@ def cpp_source(plan: OpPlan) -> CppSource:
     return _Writer(plan).write()
 
 
+def tells_device(plan: OpPlan) -> bool:
+    """Whether each call has a Tensor, by whose device PyTorch finds the kernel.
+
+    Without one there is no device to go by (FACTS section 4): one kernel is then for all of them.
+    """
+    return any(a.is_plain_tensor for a in plan.first.arguments)
+
+
 class _Writer:
     def __init__(self, plan: OpPlan) -> None:
         self.plan = plan
         given = [a.name for f in plan.forms for a in f.arguments]
         self.names = Identifiers([*given, *(t.name for t in plan.fresh)])
         self.kernel = CppKernel(plan, self.names)
-        # PyTorch tells by a tensor which kernel is meant, where it always has one.
-        self.told = any(a.is_plain_tensor for a in plan.first.arguments)
+        self.told = tells_device(plan)
 
     def write(self) -> CppSource:
         kernel = self.kernel
@@ -80,7 +88,8 @@ class _Writer:
             cpu=self._implementations("cpu_kernel"),
             cuda=self._implementations("cuda_kernel"),
             cpu_key="CPU" if self.told else "CompositeExplicitAutograd",
-            packs=all(map(returns_tensor, self.plan.first.contract.returns)),
+            packs=not self.plan.dynamic
+            and all(map(returns_tensor, self.plan.first.contract.returns)),
         )
 
     def _check_on_cpu(self) -> Lines:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from opscaffold.contract.model import Kind
 from opscaffold.scaffold.autograd import Call
 from opscaffold.scaffold.cpp_names import is_like_a_macro
-from opscaffold.scaffold.cpp_source import CppSource, cpp_source
+from opscaffold.scaffold.cpp_source import CppSource, cpp_source, tells_device
 from opscaffold.scaffold.cpp_types import uncarried
 from opscaffold.scaffold.language import Imports, Language
 from opscaffold.scaffold.layout import Group, quote
@@ -60,6 +60,8 @@ class Cpp(Language):
         helpers = ["cpp_op"]
         if any(plan.refuses_gradients(form) for form in plan.forms):
             helpers.append("refuse_backward")
+        if any(_needs_fake_of_nothing(plan, form) for form in plan.forms):
+            helpers.append("fake_nothing")
         return Imports(local={"_library": helpers})
 
     def kernel(self, plan: OpPlan) -> Function | None:  # noqa: ARG002
@@ -78,6 +80,9 @@ class Cpp(Language):
         if plan.refuses_gradients(form):
             told = [quote(contract.qualname)]
             after += plan.layout.call("", plan.names["refuse_backward"], told, depth=0)
+        if _needs_fake_of_nothing(plan, form):
+            told = [quote(contract.qualname), plan.names["fake_nothing"]]
+            after += plan.layout.call("", "torch.library.register_fake", told, depth=0)
         return Function([], [], after=after)
 
     def register_autograd(self, plan: OpPlan, form: Form, variable: str) -> Call:  # noqa: ARG002
@@ -97,3 +102,11 @@ class Cpp(Language):
     def contract_lines(self, plan: OpPlan) -> list[str]:
         """Where the kernel is."""
         return [f"The kernel is in C++: csrc/{plan.first.name.lower()}.cpp."]
+
+
+def _needs_fake_of_nothing(plan: OpPlan, form: Form) -> bool:
+    """Whether PyTorch would call the kernel itself on tensors without data.
+
+    An op that returns nothing has a fake kernel by itself, unless one kernel is for all devices.
+    """
+    return not form.registered.returns and not tells_device(plan)

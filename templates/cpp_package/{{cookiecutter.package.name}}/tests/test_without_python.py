@@ -18,7 +18,8 @@ from torch import Tensor
 from {{ package.module }}._library import library_path
 
 {% if packed | length < package.modules | selectattr("op.source") | list | length %}
-# Not those that return a number: AOTInductor packages none (torch 2.13).
+# AOTInductor packages no op that returns a number, nor several ops whose results have sizes that
+# only the data tells (torch 2.13).
 {% endif %}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
 {% for module in packed %}

@@ -63,3 +63,7 @@ def refuse_backward(qualname: str) -> None:
         raise RuntimeError(f"{qualname} has no backward")
 
     torch.library.register_autograd(qualname, backward, setup_context=refuse)
+
+
+def fake_nothing(*args: Any, **kwargs: Any) -> None:
+    """The fake kernel of an op that only writes: it returns nothing."""
