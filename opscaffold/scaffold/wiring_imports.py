@@ -49,7 +49,9 @@ def insert_import(
     # A comment right above an import is about that import.
     lead = list(body[at].leading_lines)
     first = next((n for n, line in enumerate(lead) if line.comment is not None), len(lead))
-    body[at] = body[at].with_changes(leading_lines=lead[first:])
+    # Ruff keeps a blank line between an import and a comment.
+    blank = [cst.EmptyLine(indent=False)] if first < len(lead) else []
+    body[at] = body[at].with_changes(leading_lines=[*blank, *lead[first:]])
     body.insert(at, new.with_changes(leading_lines=lead[:first]))
 
 

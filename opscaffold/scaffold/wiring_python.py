@@ -62,7 +62,23 @@ def _parsed(text: str) -> cst.Module:
         raise WiringError("cannot be read: it is nested too deeply") from None
     if module.code != text:
         raise WiringError("cannot be read without loss")
-    return module
+    return _with_comments_of_the_first(module)
+
+
+def _with_comments_of_the_first(module: cst.Module) -> cst.Module:
+    """The module, with comments that stand right above its first statement put to that one.
+
+    Where no blank line parts them from a licence and the like, they are taken for that.
+    """
+    header = list(module.header)
+    blank = [number for number, line in enumerate(header) if line.comment is None]
+    if not module.body or not blank or blank[-1] == len(header) - 1:
+        return module
+    first, *others = module.body
+    lead = [*header[blank[-1] + 1 :], *first.leading_lines]
+    return module.with_changes(
+        header=header[: blank[-1] + 1], body=[first.with_changes(leading_lines=lead), *others]
+    )
 
 
 class _Text:

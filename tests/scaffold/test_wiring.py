@@ -163,6 +163,14 @@ def test_what_is_made_is_as_ruff_leaves_it(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_a_comment_stays_at_the_import_that_it_is_about() -> None:
+    made = init(EDITED["a helper between, comments above imports"])
+    assert made.startswith(
+        "# Licence.\n\nfrom demo_ops.ops.blend import blend, blend_, blend_out\n\n# The first.\n"
+        "from demo_ops.ops.scale import scale  # noqa: F401\n"
+    )
+
+
 def test_imports_that_the_author_made_relative_stay_so() -> None:
     made = init(EDITED["relative imports and a tuple"])
     assert made.startswith(
