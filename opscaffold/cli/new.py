@@ -78,6 +78,10 @@ def new(
     autograd: op_flags.Autograd = None,
     family: op_flags.Family = None,
     kernel: op_flags.Kernel = None,
+    vmap: op_flags.Vmap = None,
+    autocast: op_flags.Autocast = None,
+    torch_dispatch: op_flags.TorchDispatch = None,
+    device_kernel: op_flags.DeviceKernel = None,
     from_: op_flags.From = None,
     from_copy: op_flags.FromCopy = None,
     clone_returns: op_flags.CloneReturns = False,
@@ -122,6 +126,10 @@ def new(
         autograd=autograd,
         family=family,
         kernel=kernel,
+        vmap=vmap,
+        autocast=autocast,
+        torch_dispatch=torch_dispatch,
+        device_kernel=device_kernel,
     )
     whole: dict[str, Value | None] = {
         "package": package,

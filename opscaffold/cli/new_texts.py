@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from opscaffold.scaffold.spec import PackageSpec
+    from opscaffold.scaffold.spec import OpSpec, PackageSpec
 
 
 def ops_text(spec: PackageSpec) -> str:
@@ -20,9 +20,19 @@ def ops_text(spec: PackageSpec) -> str:
         extra += ["autograd"] if op.autograd else []
         extra += ["family"] if op.family else []
         extra += [f"kernel {op.kernel.value}"] if op.kernel.value != "torch" else []
+        extra += additions_text(op)
         note = f"  [{', '.join(extra)}]" if extra else ""
         lines.append(f"{op.contract.kind.value:<10}  {format_schema(op.contract)}{note}")
     return "\n".join(lines)
+
+
+def additions_text(op: OpSpec) -> list[str]:
+    """What is registered beside what the contract needs."""
+    added = op.additions
+    words = ["vmap"] if added.vmap else []
+    words += [f"autocast {added.autocast}"] if added.autocast else []
+    words += ["torch dispatch"] if added.torch_dispatch else []
+    return words + [f"{device} kernel" for device in added.device_kernels]
 
 
 def tree_text(spec: PackageSpec, parent: Path, own: Path | None = None) -> str:

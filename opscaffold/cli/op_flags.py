@@ -108,6 +108,32 @@ Kernel = Annotated[
         help="What kernels are written in: torch (default), numpy, triton or cpp.",
     ),
 ]
+Vmap = Annotated[
+    bool | None,
+    typer.Option("--vmap/--no-vmap", help="Register a rule for torch.vmap."),
+]
+Autocast = Annotated[
+    str | None,
+    typer.Option(
+        "--autocast",
+        metavar="DTYPE",
+        help="Cast inputs under autocast, to float16, bfloat16 or float32.",
+    ),
+]
+TorchDispatch = Annotated[
+    bool | None,
+    typer.Option(
+        "--torch-dispatch/--no-torch-dispatch", help="Register a rule for a TorchDispatchMode."
+    ),
+]
+DeviceKernel = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--device-kernel",
+        metavar="DEVICE",
+        help="Register a kernel of its own for cpu, cuda or xpu. May be repeated.",
+    ),
+]
 From = Annotated[
     list[str] | None,
     typer.Option(
@@ -162,6 +188,10 @@ def about_one(
     autograd: bool | None,
     family: bool | None,
     kernel: str | None,
+    vmap: bool | None,
+    autocast: str | None,
+    torch_dispatch: bool | None,
+    device_kernel: list[str] | None,
 ) -> dict[str, Value | None]:
     """The answers of the flags about one op. Raises AnswerError where two are named."""
     return {
@@ -177,4 +207,8 @@ def about_one(
         "autograd": autograd,
         "family": family,
         "kernel": kernel,
+        "vmap": vmap,
+        "autocast": autocast,
+        "torch_dispatch": torch_dispatch,
+        "device_kernels": several(device_kernel),
     }

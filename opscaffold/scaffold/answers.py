@@ -20,6 +20,7 @@ from opscaffold.scaffold.fakes import needs_fake
 from opscaffold.scaffold.from_spec import dump_wrapped
 from opscaffold.scaffold.given import DEFAULT, AnswerError, Answers, Given, Table, Value
 from opscaffold.scaffold.op_answers import (
+    ADDED,
     TRAITS,
     build_op,
     check_table,
@@ -233,6 +234,7 @@ def _answers_of_op(op: OpSpec) -> dict[str, Value]:
         answers["autograd"] = op.autograd
         answers["family"] = op.family
     answers["kernel"] = op.kernel.value
+    answers |= {k: v for k in ADDED if (v := getattr(op.additions, k))}
     if op.wraps is not None:
         answers["wraps"] = dump_wrapped(op.wraps)
     return answers
@@ -244,8 +246,8 @@ def merge(file: Answers, flags: Answers, about: Table) -> Answers:
     ``flags.ops`` are ops told by a schema or a signature: they redefine the file's op of that
     name, or are added. ``about`` holds the other flags: they are about the op that ``name``
     names (a new one, where there is none), else about the only op; those that tell no op apart
-    (fake, autograd, family, kernel) are then about every op. Raises AnswerError where it cannot be
-    told which op is meant.
+    (fake, autograd, kernel and the like) are then about every op. Raises AnswerError where it
+    cannot be told which op is meant.
     """
     package = {**file.package, **flags.package}
     ops = [dict(table) for table in file.ops]

@@ -31,12 +31,12 @@ def metadata_function(plan: OpPlan) -> Function:
     return Function(head, [*place, *result])
 
 
-def kernel_function(plan: OpPlan, dialect: Dialect = PYTORCH) -> Function:
+def kernel_function(plan: OpPlan, dialect: Dialect = PYTORCH, name: str = "") -> Function:
     """The kernel that all ops of the module share; of PyTorch calls unless told otherwise."""
     p = replace(plan.placeholder, dialect=dialect)
     inputs = [a.declaration for a in plan.first.arguments]
     body = p.value_lines()
-    name = plan.names["_kernel"]
+    name = name or plan.names["_kernel"]
     if not plan.fresh and not plan.mutated:
         head = plan.layout.define(name, inputs, return_annotation_text(plan.first.contract.returns))
         return Function(head, returned_lines(plan, plan.first))

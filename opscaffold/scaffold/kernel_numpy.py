@@ -51,7 +51,7 @@ class Numpy(Language):
         lines = "\n".join(self.kernel(plan).body)
         names = plan.names
         used = [helper for helper in _HELPERS if f"{names[helper]}(" in lines]
-        if any(a.is_tensor for form in plan.forms for a in form.arguments):
+        if any(self.guards(plan, form) for form in plan.forms):
             used.append("require_cpu")
         third = [f"import numpy as {names['np']}"] if f"{names['np']}." in lines else []
         return Imports(third=third, helpers=used)
@@ -68,31 +68,35 @@ class Numpy(Language):
     def guards(self, plan: OpPlan, form: Form) -> Lines:
         """Name the tensor that is elsewhere: what PyTorch would say names none."""
         tensors = [f"{a.name}={a.name}" for a in form.arguments if a.is_tensor]
-        if not tensors:
+        if not tensors or plan.op.additions.device_kernels:
             return []
         return plan.layout.call("", plan.names["require_cpu"], [quote(form.name), *tensors])
 
-    def raises(self, plan: OpPlan, form: Form) -> list[str]:  # noqa: ARG002
+    def raises(self, plan: OpPlan, form: Form) -> list[str]:
         """Tensors elsewhere are refused."""
-        if not any(a.is_tensor for a in form.arguments):
+        if not self.guards(plan, form):
             return []
         return ["Raises ValueError for a tensor that is not on the CPU."]
 
-    def contract_lines(self, plan: OpPlan) -> list[str]:  # noqa: ARG002
+    def contract_lines(self, plan: OpPlan) -> list[str]:
         """Where it runs."""
-        return ["The kernel computes with numpy, on the CPU alone."]
+        others = plan.op.additions.device_kernels
+        told = f"; {', '.join(others)} have kernels of their own" if others else " alone"
+        return [f"The kernel computes with numpy, on the CPU{told}."]
 
     def sample_lines(self, plan: OpPlan) -> Lines:
         """None on other devices."""
+        devices = tuple(map(quote, (_DEVICE, *plan.op.additions.device_kernels)))
+        only = f"!= {devices[0]}" if len(devices) == 1 else f"not in ({', '.join(devices)})"
         return [
-            *plan.layout.line(f'if device.type != "{_DEVICE}":'),
+            *plan.layout.line(f"if device.type {only}:"),
             *plan.layout.comment("numpy computes on the CPU alone.", 2),
             *plan.layout.line("return", 2),
         ]
 
     def more_tests(self, tests: FormTests) -> list[Function]:
         """That tensors elsewhere are refused by name."""
-        if not any(a.is_tensor for a in tests.form.arguments):
+        if not self.guards(tests.plan, tests.form):
             return []
         arguments = [tests.function, "case"]
         return [tests.first("other_devices", "refuses_other_devices", arguments)]

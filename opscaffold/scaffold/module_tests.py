@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opscaffold.contract.model import BaseType, Kind
+from opscaffold.scaffold.additions import additions_of
 from opscaffold.scaffold.arguments import returns_tensor
 from opscaffold.scaffold.forms import Form
 from opscaffold.scaffold.layout import Group, Layout, natural_key, quote
@@ -117,6 +118,8 @@ class FormTests:
             found += self._buffers()
         if len(self.plan.forms) > 1 and writing:
             found += self._family()
+        for each in additions_of(self.plan.op):
+            found += each.tests(self) if each.serves(form) else []
         return [*found, *self.plan.language.more_tests(self)]
 
     def _path(self) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from opscaffold.contract.model import Kind
+from opscaffold.scaffold.additions import additions_of
 from opscaffold.scaffold.autograd import Autograd, autograd_of
 from opscaffold.scaffold.forms import Form
 from opscaffold.scaffold.kernel import metadata_function
@@ -28,6 +29,7 @@ class FormContext:
     fake: Function | None
     autograd: Autograd | None
     public: Function
+    additions: tuple[Lines, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class OpContext:
     kernel_does: str
     forms: tuple[FormContext, ...]
     source: object = None
+    more_kernels: tuple[Function, ...] = ()
+    additions: tuple[str, ...] = ()
 
 
 def op_context(plan: OpPlan) -> OpContext:
@@ -74,6 +78,8 @@ def op_context(plan: OpPlan) -> OpContext:
         kernel_does=_kernel_does(plan),
         forms=forms,
         source=plan.language.source(plan),
+        more_kernels=tuple(k for each in additions_of(plan.op) for k in each.kernels(plan)),
+        additions=tuple(each.key for each in additions_of(plan.op)),
     )
 
 
@@ -108,21 +114,24 @@ def _imports(plan: OpPlan) -> Lines:
         lines.append(f"from builtins import sum as {plan.names.sum}")
     if plan.needs_metadata:
         lines += plan.layout.import_from("collections.abc", ["Sequence"])
-    own = plan.language.imports(plan)
+    told = [plan.language.imports(plan), *(each.imports(plan) for each in additions_of(plan.op))]
     typing = {"Any"} if plan.op.autograd or plan.library else set()
-    if typing | {*own.typing}:
-        lines += plan.layout.import_from("typing", typing | {*own.typing})
+    typing |= {name for each in told for name in each.typing}
+    if typing:
+        lines += plan.layout.import_from("typing", typing)
     if lines:
         lines.append("")
-    third = {"import torch", *own.third}
+    third = {"import torch", *(line for each in told for line in each.third)}
     if any(a.is_tensor for f in plan.forms for a in f.arguments) or plan.fresh:
         third.add("from torch import Tensor")
     lines += sorted(third, key=_import_order)
-    helpers = sorted({*_helpers(plan), *own.helpers})
+    wanted = {name for each in told for name in each.helpers}
+    helpers = sorted({*_helpers(plan), *wanted})
     local: dict[str, Lines] = {}
     if helpers:
         local[plan.package.support] = helpers
-    local |= {module: [*names] for module, names in own.local.items()}
+    for each in told:
+        local |= {module: [*names] for module, names in each.local.items()}
     if local:
         lines.append("")
     for module in sorted(local, key=natural_key):
@@ -177,4 +186,7 @@ def _form(plan: OpPlan, form: Form) -> FormContext:
         fake,
         autograd,
         public_function(plan, form, variable),
+        tuple(
+            each.lines(plan, form, variable) for each in additions_of(plan.op) if each.serves(form)
+        ),
     )

@@ -52,6 +52,7 @@ class PackageContext:
     dependencies: tuple[str, ...]
     test_dependencies: tuple[str, ...]
     extras: tuple[tuple[str, tuple[str, ...]], ...]
+    additions: tuple[str, ...]
     search: tuple[str, ...]
     modules: tuple[ModuleContext, ...]
     imports: Lines
@@ -111,6 +112,7 @@ def _build(spec: PackageSpec, layout: Layout) -> PackageContext:
         dependencies=_each_once(needs.run for needs in needed),
         test_dependencies=_each_once(needs.test for needs in needed),
         extras=tuple((name, tuple(wanted)) for needs in needed for name, wanted in needs.extras),
+        additions=_each_once(module.op.additions for module in modules),
         search=_each_once(op.wraps.search for op in spec.ops if op.wraps is not None),
         modules=modules,
         imports=imports,

@@ -7,28 +7,30 @@ the same words wherever it was given.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from opscaffold.contract.model import Kind
-from opscaffold.contract.naming import (
-    validate_namespace,
-    validate_op_name,
-    validate_parameter_name,
+from opscaffold.scaffold.answer_checks import (
+    check_description,
+    check_device,
+    check_dtype,
+    check_fake,
+    check_kernel,
+    check_namespace,
+    check_op_name,
+    check_parameter_name,
+    check_registration,
+    check_size,
+    check_torch,
+    check_wrapped,
 )
-from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
-from opscaffold.scaffold.from_spec import dump_wrapped, load_wrapped
 from opscaffold.scaffold.given import Value
 from opscaffold.scaffold.package_name import check_package_name
 from opscaffold.scaffold.shape_expr import split_shape
-from opscaffold.scaffold.spec import FakeMode, KernelLanguage, Registration
 from opscaffold.scaffold.wording import read_parameter, read_returns, read_schema, read_signature
 
-MAX_TEXT = 300
-
-_VERSION = re.compile(r"\d{1,2}\.\d{1,3}(?:\.\d{1,3})?")
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "functional": Kind.FUNCTIONAL,
@@ -135,73 +137,6 @@ def check_kind(text: str) -> str:
 def kind_word(kind: Kind) -> str:
     """The kind as an answer: ``out`` for ``out=``."""
     return kind.value.rstrip("=")
-
-
-def _one_of(choices: type[enum.Enum], what: str) -> Callable[[str], str]:
-    words = [str(choice.value) for choice in choices]
-
-    def check(text: str) -> str:
-        if text.lower() in words:
-            return text.lower()
-        raise ValueError(f"{text!r} is no {what}; it is {', '.join(words[:-1])} or {words[-1]}")
-
-    return check
-
-
-check_fake = _one_of(FakeMode, "rule for the output's metadata")
-check_registration = _one_of(Registration, "way to register ops")
-check_kernel = _one_of(KernelLanguage, "language of kernels")
-
-
-def check_torch(text: str) -> str:
-    """Return a torch release as ``2.13``."""
-    if not _VERSION.fullmatch(text):
-        raise ValueError(f"{text!r} is no torch release; write it as 2.13")
-    release = parse_version(text)
-    if release < FIRST_WITH_CUSTOM_OP:
-        raise ValueError(f"{text} is too old: torch.library.custom_op came with torch 2.4")
-    if release[0] > FIRST_WITH_CUSTOM_OP[0]:
-        raise ValueError(f"{text} is no torch release; the first number is 2")
-    return f"{release[0]}.{release[1]}"
-
-
-def check_description(text: str) -> str:
-    """Return a description of one line that no generated file has to escape."""
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"the description has {len(text)} characters; {MAX_TEXT} are enough")
-    if not text.isprintable():
-        raise ValueError("the description is one line of printable characters")
-    for mark in '"\\{}':
-        if mark in text:
-            raise ValueError(f"the description may not hold {mark}, which generated files use")
-    return text
-
-
-def check_size(text: str) -> str:
-    """Return a size expression; what it may read is known only with the op's arguments."""
-    if not text:
-        raise ValueError("a dimension is empty; write one expression a dimension")
-    return text
-
-
-def _checker(reason_against: Callable[[str], str | None]) -> Callable[[str], str]:
-    def check(text: str) -> str:
-        reason = reason_against(text)
-        if reason is not None:
-            raise ValueError(reason)
-        return text
-
-    return check
-
-
-def check_wrapped(text: str) -> str:
-    """Return what a function was read as. Raises ValueError for what opscaffold did not write."""
-    return dump_wrapped(load_wrapped(text))
-
-
-check_namespace = _checker(validate_namespace)
-check_op_name = _checker(validate_op_name)
-check_parameter_name = _checker(validate_parameter_name)
 
 
 def _questions(*questions: Question) -> Mapping[str, Question]:
@@ -377,6 +312,36 @@ OP = _questions(
         "The op promises the same whichever it is. It decides where the op runs, how it is "
         "registered, and what has to be installed.",
         check_kernel,
+    ),
+    Question(
+        "vmap",
+        "--vmap/--no-vmap",
+        Shape.FLAG,
+        "Does it have a rule for torch.vmap?",
+        "Without one, PyTorch calls the op once for each element of a batch, and warns.",
+    ),
+    Question(
+        "autocast",
+        "--autocast",
+        Shape.TEXT,
+        "To which dtype does autocast cast its inputs?",
+        "float16, bfloat16 or float32. Without it, an op gets its inputs as they are.",
+        check_dtype,
+    ),
+    Question(
+        "torch_dispatch",
+        "--torch-dispatch/--no-torch-dispatch",
+        Shape.FLAG,
+        "Does it have a rule for a TorchDispatchMode?",
+        "A mode that records calls comes with the package, for you to replace.",
+    ),
+    Question(
+        "device_kernels",
+        "--device-kernel",
+        Shape.LIST,
+        "Which devices have kernels of their own?",
+        "cpu, cuda or xpu. The kernel serves the others.",
+        check_device,
     ),
     Question(
         "wraps",

@@ -57,16 +57,35 @@ def _through_library(plan: OpPlan, form: Form, variable: str, device: str) -> Fu
     key = device.upper() if device and _tells_device(form) else "CompositeExplicitAutograd"
     given: list[str | Group] = [library, name, quote(key)]
     decorator = plan.layout.call("@", "torch.library.impl", given, depth=0)
-    body = _registered_body(plan, form)
-    if plan.refuses_gradients(form):
-        guard = [quote(form.name), *spread(form.arguments)]
-        body = [*plan.layout.call("", plan.names["refuse_reverse_mode"], guard), *body]
     return Function(
         _head(plan, form, plan.names[f"{variable}_impl"]),
-        body,
+        _guarded_body(plan, form),
         decorator=[*define, "", "", *decorator],
         after=plan.layout.line(f"{variable} = {form.overload}", 0),
     )
+
+
+def device_registration(
+    plan: OpPlan, form: Form, variable: str, device: str, kernel: str
+) -> Function:
+    """The function that is registered for one type of device; it calls ``kernel``."""
+    head = _head(plan, form, plan.names[f"{variable}_{device}"])
+    if not plan.library:
+        given: list[str | Group] = [quote(device)]
+        decorator = plan.layout.call("@", f"{variable}.register_kernel", given, depth=0)
+        return Function(head, _registered_body(plan, form, kernel), decorator=decorator)
+    given = [plan.names["_library"], quote(form.registered.name), quote(device.upper())]
+    decorator = plan.layout.call("@", "torch.library.impl", given, depth=0)
+    return Function(head, _guarded_body(plan, form, kernel), decorator=decorator)
+
+
+def _guarded_body(plan: OpPlan, form: Form, kernel: str = "") -> Lines:
+    """The body, behind a guard where the op must refuse gradients by itself."""
+    body = _registered_body(plan, form, kernel)
+    if not plan.refuses_gradients(form):
+        return body
+    guard = [quote(form.name), *spread(form.arguments)]
+    return [*plan.layout.call("", plan.names["refuse_reverse_mode"], guard), *body]
 
 
 def library_lines(plan: OpPlan) -> Lines:
@@ -129,10 +148,10 @@ def _head(plan: OpPlan, form: Form, name: str) -> Lines:
     return plan.layout.define(name, words, return_annotation_text(contract.returns))
 
 
-def _registered_body(plan: OpPlan, form: Form) -> Lines:
+def _registered_body(plan: OpPlan, form: Form, kernel: str = "") -> Lines:
     lines: Lines = []
     inputs = [a.name for a in plan.first.arguments]
-    kernel = plan.names["_kernel"]
+    kernel = kernel or plan.names["_kernel"]
     if form.kind in (Kind.INPLACE, Kind.OUT):
         written = [a.name for a in form.written]
         if form.kind is Kind.OUT or plan.checks_inplace(form):

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from opscaffold.errors import UserError
+from opscaffold.scaffold.additions import ADDITIONS
 from opscaffold.scaffold.languages import LANGUAGES
 from opscaffold.scaffold.managed import record_files
 from opscaffold.scaffold.managed_files import Generated
@@ -148,6 +149,9 @@ def _render(context: PackageContext, scratch: Path, own: Path | None) -> tuple[P
         template = LANGUAGES[KernelLanguage(word)].package_template
         if template:
             _generate(template, {"package": context}, scratch, own)
+    for addition in ADDITIONS:
+        if addition.key in context.additions and addition.package_template:
+            _generate(addition.package_template, {"package": context}, scratch, own)
     for module in context.modules:
         values = {"package": context, "op": module.op, "test": module.test}
         _generate("op", values, scratch, own)

@@ -52,6 +52,24 @@ class FakeSpec:
     shape: tuple[str, ...] = ()
 
 
+AUTOCAST_DTYPES = ("float16", "bfloat16", "float32")
+DEVICES = ("cpu", "cuda", "xpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What is registered for an op beside what its contract needs.
+
+    ``autocast`` is the dtype to which inputs are cast, empty where they are not. ``device_kernels``
+    are the types of devices that have a kernel of their own.
+    """
+
+    vmap: bool = False
+    autocast: str = ""
+    torch_dispatch: bool = False
+    device_kernels: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class OpSpec:
     """One op, or one family of three, to generate.
@@ -66,6 +84,7 @@ class OpSpec:
     family: bool = False
     kernel: KernelLanguage = KernelLanguage.TORCH
     wraps: Wrapped | None = None
+    additions: Additions = Additions()
 
 
 @dataclass(frozen=True, slots=True)

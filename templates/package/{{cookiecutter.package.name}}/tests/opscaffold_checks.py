@@ -475,3 +475,107 @@ def refuses_other_devices(function: Function, case: Case) -> None:
 def _moved(tensor: Tensor, wanted: bool) -> Tensor:
     return torch.empty_like(tensor, device="cuda") if wanted else tensor
 {% endif %}
+{% if "vmap" in cookiecutter.package.additions %}
+
+
+def vmaps(function: Function, case: Case, writes: Sequence[str] = ()) -> None:
+    """torch.vmap of the function is the function on each element, by a rule of the op's own."""
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(case.qualname, "FuncTorchBatched")
+    sample = case.sample()
+    given = tensors(_values(sample))
+    written = [t for name in writes for t in tensors(_arguments(function, sample).get(name))]
+    mutated = [any(tensor is other for other in written) for tensor in given]
+    every = [0] * len(given)
+    last = [tensor.dim() for tensor in given]
+    some = [0 if n == 0 or mutated[n] else None for n in range(len(given))]
+
+    def call(*elements: Tensor) -> tuple[Tensor, ...]:
+        made = _with_tensors(sample, lambda n, _: elements[n])
+        results = tensors(_results(function(*made.args, **made.kwargs)))
+        known = _arguments(function, made)
+        return (*results, *(t for name in writes for t in tensors(known.get(name))))
+
+    for dims in (every, last, some):
+        batched = [_batch(t, d) for t, d in zip(given, dims, strict=True)]
+        alike = [_batch(t, d) for t, d in zip(given, dims, strict=True)]
+        expected = [
+            call(*[t if d is None else t.select(d, n) for t, d in zip(alike, dims, strict=True)])
+            for n in range(_BATCH)
+        ]
+        actual = torch.func.vmap(call, in_dims=tuple(dims))(*batched)
+        _equal([*actual], [torch.stack(each) for each in zip(*expected, strict=True)])
+        _equal(batched, alike)
+    for index in range(len(given)):
+        if mutated[index] and len(given) > 1:
+            dims = [None if n == index else 0 for n in range(len(given))]
+            batched = [_batch(t, d) for t, d in zip(given, dims, strict=True)]
+            with pytest.raises(RuntimeError, match="written"):
+                torch.func.vmap(call, in_dims=tuple(dims))(*batched)
+
+
+_BATCH = 3
+
+
+def _batch(tensor: Tensor, dim: int | None) -> Tensor:
+    if dim is None:
+        return tensor.clone()
+    return torch.stack([tensor * (n + 1) for n in range(_BATCH)], dim)
+{% endif %}
+{% if "autocast" in cookiecutter.package.additions %}
+
+
+def autocasts(function: Function, case: Case, dtype: torch.dtype) -> None:
+    """Under autocast, floating-point inputs arrive as ``dtype``, except for float64."""
+    device = case.device.type
+    if device not in ("cpu", "cuda"):
+        pytest.skip(f"no rule for autocast on {device}")
+    other = torch.float32 if dtype != torch.float32 else torch.bfloat16
+    given = _with_tensors(case.sample(), lambda _, t: _cast(t, other))
+    cast = _with_tensors(case.sample(), lambda _, t: _cast(_cast(t, other), dtype))
+    expected = _results(function(*cast.args, **cast.kwargs))
+    with torch.autocast(device, dtype=torch.bfloat16):
+        actual = _results(function(*given.args, **given.kwargs))
+    _equal(actual, expected)
+
+
+def _cast(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    wide = tensor.dtype == torch.float64 or not tensor.is_floating_point()
+    return tensor if wide else tensor.to(dtype)
+{% endif %}
+{% if "torch_dispatch" in cookiecutter.package.additions %}
+
+
+def dispatches(function: Function, case: Case, writes: Sequence[str] = ()) -> None:
+    """A call goes by the rule for the mode, and does what it does without."""
+    module = importlib.import_module("{{ cookiecutter.package.module }}._dispatch")
+    plain, logged = case.sample(), case.sample()
+    expected = _results(function(*plain.args, **plain.kwargs))
+    with module.CallLog() as log:
+        actual = _results(function(*logged.args, **logged.kwargs))
+    assert log.called == [case.qualname]
+    _equal(actual, expected)
+    for name in writes:
+        _equal(_arguments(function, logged).get(name), _arguments(function, plain).get(name))
+{% endif %}
+{% if "device_kernels" in cookiecutter.package.additions %}
+
+
+def has_device_kernel(qualname: str, device: str) -> None:
+    """The op has a kernel of its own for a type of device, whether or not one is here."""
+    assert torch._C._dispatch_has_kernel_for_dispatch_key(qualname, device.upper())
+
+
+def agrees_on_device(
+    function: Function,
+    reference: Function,
+    qualname: str,
+    device: str,
+    writes: Sequence[str] = (),
+) -> None:
+    """The kernel of a type of device writes and returns what the reference says."""
+    here = [found for found in opscaffold_samples.devices() if found.type == device]
+    if not here:
+        pytest.skip(f"there is no {device} device here")
+    for sample in opscaffold_samples.SAMPLES[qualname](here[0]):
+        agrees(function, reference, Case(qualname, here[0], sample.label), writes)
+{% endif %}

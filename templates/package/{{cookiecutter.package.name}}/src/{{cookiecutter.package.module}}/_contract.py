@@ -153,3 +153,48 @@ def require_cpu(op: str, /, **given: Tensor | Sequence[Tensor | None] | None) ->
                 where = f"{name} is on {tensor.device}"
                 raise ValueError(f"{op}: {where}, and numpy computes on the CPU; move it there")
 {% endif %}
+{% if "vmap" in cookiecutter.package.additions %}
+
+
+def each_of_batch(
+    op: Any,
+    size: int,
+    dims: Sequence[Any],
+    args: Sequence[Any],
+    kwargs: Any,
+    *,
+    writes: Sequence[int] = (),
+) -> list[Any]:
+    """What an op returns for each element of a batch; ``dims`` are those that torch.vmap tells.
+
+    Raises RuntimeError where an argument that is written, by position, is no batch.
+    """
+    for position in writes:
+        if args[position] is not None and _is_shared(args[position], dims[position]):
+            told = f"argument {position} is written, and the elements of the batch share it"
+            raise RuntimeError(f"{told}; give torch.vmap one for each")
+    elements = ([_element(a, d, n) for a, d in zip(args, dims, strict=True)] for n in range(size))
+    return [op(*element, **kwargs) for element in elements]
+
+
+def _is_shared(value: Any, dim: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_is_shared(*each) for each in zip(value, dim, strict=True))
+    return dim is None
+
+
+def _element(value: Any, dim: Any, number: int) -> Any:
+    if isinstance(value, (list, tuple)) and isinstance(dim, (list, tuple)):
+        return [_element(*each, number) for each in zip(value, dim, strict=True)]
+    return value if dim is None else value.select(dim, number)
+
+
+def stack_batch(results: Sequence[Any]) -> tuple[Any, Any]:
+    """The results of the elements as torch.vmap takes them: batches, and their dimensions."""
+    first = results[0]
+    if isinstance(first, Tensor):
+        return torch.stack([*results]), 0
+    stacked = [stack_batch(each) for each in zip(*results, strict=True)]
+    values, dims = [value for value, _ in stacked], [dim for _, dim in stacked]
+    return (tuple(values), tuple(dims)) if isinstance(first, tuple) else (values, dims)
+{% endif %}

@@ -37,6 +37,15 @@ Schema:
 {{ op.kernel.body | join("\n") }}
     # <<< Replace up to here.
 {% endif %}
+{% for kernel in op.more_kernels %}
+
+
+{{ kernel.head | join("\n") }}
+    """{{ op.kernel_does }}"""
+    # >>> Replace this placeholder with your kernel.
+{{ kernel.body | join("\n") }}
+    # <<< Replace up to here.
+{% endfor %}
 {% for form in op.forms %}
 
 
@@ -81,6 +90,11 @@ Schema:
 
 {{ form.autograd.register | join("\n") }}
 {% endif %}
+{% for lines in form.additions %}
+
+
+{{ lines | join("\n") }}
+{% endfor %}
 {% endfor %}
 {% for form in op.forms %}
 
