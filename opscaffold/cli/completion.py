@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 import sys
 from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
+
+from opscaffold.patterns import pattern
 
 PATIENCE = 3.0
 """Seconds after which a shell is told nothing, rather than to let its user wait for the ops."""
@@ -18,7 +19,7 @@ PATIENCE = 3.0
 REQUEST = "_OPSCAFFOLD_COMPLETE"
 """The environment variable by which a shell's script asks for completions."""
 
-_PARTING = re.compile("[:=]+")
+_PARTING = pattern("[:=]+")
 
 Offer = tuple[str, str]
 """A word, and what it stands for, in shells that show that."""

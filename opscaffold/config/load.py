@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from opscaffold.config.keys import KEYS, REGISTRAR_KEYS
 from opscaffold.config.model import OUT_NAMINGS, REGISTERS, Config, Registrar
 from opscaffold.contract.releases import FIRST_WITH_CUSTOM_OP, parse_version
 from opscaffold.errors import UserError
+from opscaffold.patterns import pattern
 
 if TYPE_CHECKING:
     from opscaffold.config import lines
@@ -24,8 +24,8 @@ TABLE = ("tool", "opscaffold")
 _SOURCES = ("name", "namespace", "function", "mutates_args", "schema", "fake")
 _ALWAYS_LISTED = ("name", "function")
 _DEFAULT_KEYS = ("namespace", "mutates_args", "fake")
-_AT_LINE = re.compile(r"\(at line (\d+)")
-_DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+_AT_LINE = pattern(r"\(at line (\d+)")
+_DOTTED = pattern(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _KINDS = {str: "a string", bool: "a boolean", int: "an integer", float: "a number"}
 
 

@@ -8,7 +8,6 @@ Optional in a list, ``Tensor?(a!)[]``, is read too although its own parser refus
 from __future__ import annotations
 
 import difflib
-import re
 from dataclasses import replace
 
 from opscaffold.contract.lexer import RESERVED_WORDS, SchemaError, Token, TokenKind, tokenize
@@ -33,6 +32,7 @@ from opscaffold.contract.schema_types import (
     SIMPLE_TYPES,
     TYPE_VARIABLE,
 )
+from opscaffold.patterns import pattern
 
 __all__ = [
     "SchemaError",
@@ -47,7 +47,7 @@ __all__ = [
 # Deep enough for any real type; PyTorch's own parser recurses without a limit.
 _MAX_DEPTH = 50
 
-_STARTS_CLASS_PATH = re.compile(r"[a-z]|__torch__\Z")
+_STARTS_CLASS_PATH = pattern(r"[a-z]|__torch__\Z")
 
 
 def parse_schema(

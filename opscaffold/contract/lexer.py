@@ -6,6 +6,7 @@ import enum
 import re
 
 from opscaffold.contract.schema_types import words
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass
 
 
@@ -62,17 +63,17 @@ RESERVED_WORDS = words(
     "import in is not or pass raise return while with"
 )
 
-_SPACE = re.compile(r"(?:[ \t\r\v\f]|\\\n|#[^\n]*)+")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NUMBER = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?j?")
-_STRING = re.compile(
+_SPACE = pattern(r"(?:[ \t\r\v\f]|\\\n|#[^\n]*)+")
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = pattern(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?j?")
+_STRING = pattern(
     r'"""(?:[^\\]|\\.)*?"""'
     r"|'''(?:[^\\]|\\.)*?'''"
     r'|"(?:[^"\\\n]|\\.)*"'
     r"|'(?:[^'\\\n]|\\.)*'",
     re.DOTALL,
 )
-_PUNCTUATION = re.compile(r"\.\.\.|->|::|[()\[\],*!?|=.:-]")
+_PUNCTUATION = pattern(r"\.\.\.|->|::|[()\[\],*!?|=.:-]")
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
@@ -110,14 +111,14 @@ class _Lexer:
 
     def _token(self, at: int) -> int:
         text = self._text
-        for kind, pattern in (
+        for kind, shape in (
             (TokenKind.NAME, _NAME),
             (TokenKind.STRING, _STRING),
             (TokenKind.NUMBER, _NUMBER),
             (TokenKind.PUNCTUATION, _PUNCTUATION),
         ):
             # "..." is punctuation, and ".5" a number: the number pattern wants a digit.
-            if match := pattern.match(text, at):
+            if match := shape.match(text, at):
                 self._depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(match.group(), 0)
                 self._tokens.append(Token(kind, match.group(), at))
                 return match.end()

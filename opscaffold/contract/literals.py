@@ -29,6 +29,7 @@ from opscaffold.contract.schema_types import (
     NONE_DEFAULT_TYPES,
     SCALAR_DEFAULT_TYPES,
 )
+from opscaffold.patterns import pattern
 
 _CONSTANTS: dict[str, DefaultValue] = {"None": None, "True": True, "False": False}
 _ESCAPES = {
@@ -43,7 +44,7 @@ _ESCAPES = {
     "\\": "\\",
     "\n": "\n",
 }
-_ESCAPE = re.compile(r"\\(?:([0-3][0-7]{2})|(.))", re.DOTALL)
+_ESCAPE = pattern(r"\\(?:([0-3][0-7]{2})|(.))", re.DOTALL)
 _WRITTEN = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"}
 
 

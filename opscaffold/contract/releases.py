@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass, replace
 
 Version = tuple[int, int]
@@ -19,9 +20,9 @@ class Release:
     version: Version
     # torch.library.custom_op exists.
     custom_op: bool = False
-    # custom_op takes tags=, and Tag.inplace and Tag.out are checked.
     # torch.library.triton_op and wrap_triton exist.
     triton_op: bool = False
+    # custom_op takes tags=, and Tag.inplace and Tag.out are checked.
     tags: bool = False
     # Inductor replaces ns::f by ns::f.out where both exist.
     out_lowering: bool = False
@@ -39,8 +40,8 @@ class Release:
 
 _OLDEST = Release((0, 0))
 _2_4 = replace(_OLDEST, version=(2, 4), custom_op=True)
-_2_13 = replace(
 _2_6 = replace(_2_4, version=(2, 6), triton_op=True)
+_2_13 = replace(
     _2_6, version=(2, 13), tags=True, out_lowering=True, out_lowering_breaks_dynamic=True
 )
 # Of 2.14 on it was not measured whether dynamic shapes still break the lowering.
@@ -51,13 +52,13 @@ RELEASES: tuple[Release, ...] = (_OLDEST, _2_4, _2_6, _2_13, _2_14, _2_15)
 
 FIRST_WITH_CUSTOM_OP: Version = next(r.version for r in RELEASES if r.custom_op)
 FIRST_WITH_TAGS: Version = next(r.version for r in RELEASES if r.tags)
-# The release whose behaviour was measured line by line, and the default target.
 FIRST_WITH_TRITON_OP: Version = next(r.version for r in RELEASES if r.triton_op)
+# The release whose behaviour was measured line by line, and the default target.
 MEASURED: Version = (2, 13)
 
 # The expression takes the square of what it reads.
 _LONGEST = 100
-_VERSION = re.compile(r"\s*v?(\d{1,3})\.(\d{1,3})(?:\.\d+)*(?:[+.\-a-z].*)?\s*\Z", re.IGNORECASE)
+_VERSION = pattern(r"\s*v?(\d{1,3})\.(\d{1,3})(?:\.\d+)*(?:[+.\-a-z].*)?\s*\Z", re.IGNORECASE)
 
 
 def release_for(version: Version | str = MEASURED) -> Release:

@@ -5,9 +5,10 @@ Measured against ``torch._C.parse_schema`` of torch 2.13; the tests hold every r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
+
+from opscaffold.patterns import pattern
 
 
 def words(text: str) -> frozenset[str]:
@@ -30,7 +31,7 @@ GENERIC_TYPES: Mapping[str, tuple[int, int]] = MappingProxyType(
 ALIASED_GENERICS = frozenset({"Dict", "Union"})
 
 # A word with a lower-case initial is a type variable to PyTorch; a dotted path is a custom class.
-TYPE_VARIABLE = re.compile(r"[a-z][A-Za-z0-9_]*\Z")
+TYPE_VARIABLE = pattern(r"[a-z][A-Za-z0-9_]*\Z")
 
 DTYPE_SYMBOLS = words(
     "bfloat16 bit bits16 bits1x8 bits2x4 bits4x2 bits8 bool cdouble cfloat chalf complex128 "
@@ -47,7 +48,7 @@ DEVICE_TYPES = words(
     "cpu cuda ipu xpu mkldnn opengl opencl ideep hip ve fpga maia xla lazy vulkan mps meta hpu "
     "mtia privateuseone"
 )
-DEVICE = re.compile(r"(?P<type>[a-z_]+)(?::(?:0|[1-9][0-9]*))?\Z")
+DEVICE = pattern(r"(?P<type>[a-z_]+)(?::(?:0|[1-9][0-9]*))?\Z")
 
 # Types stored as an integer: a default is a whole number or a symbol.
 INT_LIKE = words("int SymInt ScalarType Layout MemoryFormat DeviceIndex ConstQuantizerPtr")

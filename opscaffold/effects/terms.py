@@ -7,14 +7,14 @@ the dtype of a tensor, a comparison of such. A value bound anew has another term
 from __future__ import annotations
 
 import ast
-import re
 
 from opscaffold.effects.values import UNSEEN, Value
+from opscaffold.patterns import pattern
 
 _NOT = "not "
 _EQUAL = " == ="
-_NUMBER = re.compile(r"=(-?\d+)")
-_NUMBERS = re.compile(r"(not )?=(-?\d+) (==|<|>) =(-?\d+)")
+_NUMBER = pattern(r"=(-?\d+)")
+_NUMBERS = pattern(r"(not )?=(-?\d+) (==|<|>) =(-?\d+)")
 _NEGATED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.NotEq: ast.Eq,
     ast.IsNot: ast.Is,

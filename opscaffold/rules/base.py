@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterable
 from functools import cached_property
 
@@ -12,6 +11,7 @@ from opscaffold.effects.summary import Effects, effects_of
 from opscaffold.effects.trace import FunctionNode
 from opscaffold.findings.intents import Intent
 from opscaffold.findings.model import Finding, Position, Severity
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass
 from opscaffold.rules.arguments import arguments_of, kernel_of
 from opscaffold.rules.devices import devices_of
@@ -21,8 +21,8 @@ from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project
 from opscaffold.source.questions import Question
 
-_DEFINED = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
-_LINE_END = re.compile(r"\r|\n")
+_DEFINED = pattern(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+_LINE_END = pattern(r"\r|\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from opscaffold.findings.model import Finding
+from opscaffold.patterns import pattern
 from opscaffold.rules.baseline import Entry, LineOf, entry_of
 from opscaffold.source.model import Module, Op
 from opscaffold.source.project import Project
@@ -16,7 +16,7 @@ from opscaffold.source.project import Project
 Touches = Callable[[Path, int, int], bool]
 """Tells whether any line of a file, from a first to a last one, changed."""
 
-_LINE_NUMBER = re.compile(r"\bline \d+")
+_LINE_NUMBER = pattern(r"\bline \d+")
 
 _Key = tuple[Entry, str]
 

@@ -6,25 +6,26 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from opscaffold.patterns import pattern
 from opscaffold.source.model import Module
 from opscaffold.source.nodes import walk
 
-NAME = re.compile(r"(op_?|qual|full)?name|op|qualname", re.IGNORECASE)
-_NAMESPACE = re.compile(r"(\w*_)?(ns|namespace|lib|library)", re.IGNORECASE)
-_FAKE = re.compile(r"\w*(fake|abstract|meta)\w*", re.IGNORECASE)
+NAME = pattern(r"(op_?|qual|full)?name|op|qualname", re.IGNORECASE)
+_NAMESPACE = pattern(r"(\w*_)?(ns|namespace|lib|library)", re.IGNORECASE)
+_FAKE = pattern(r"\w*(fake|abstract|meta)\w*", re.IGNORECASE)
 _KEYS = (
-    ("mutates_args", re.compile(r"mutates(_args)?")),
-    ("schema", re.compile(r"(op_)?schema", re.IGNORECASE)),
+    ("mutates_args", pattern(r"mutates(_args)?")),
+    ("schema", pattern(r"(op_)?schema", re.IGNORECASE)),
     ("fake", _FAKE),
     ("namespace", _NAMESPACE),
     ("name", NAME),
-    ("function", re.compile(r"(op_)?(func|fn|function|impl|kernel)(_impl)?", re.IGNORECASE)),
+    ("function", pattern(r"(op_)?(func|fn|function|impl|kernel)(_impl)?", re.IGNORECASE)),
 )
 _SOURCES = ("name", "namespace", "function", "mutates_args", "schema", "fake")
 # How a helper is called that adds to an op, by what it adds.
 _ADDING = (
     ("register_fake", _FAKE),
-    ("impl", re.compile(r"(?!\w*(custom|triton))(\w*_)?(impl|kernel)(_\w*)?", re.IGNORECASE)),
+    ("impl", pattern(r"(?!\w*(custom|triton))(\w*_)?(impl|kernel)(_\w*)?", re.IGNORECASE)),
 )
 _MAKING = frozenset({"list", "set", "tuple", "frozenset"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -71,8 +72,8 @@ def applies_to_function(module: Module, call: ast.Call) -> bool:
 def _by_keyword(calls: Calls) -> dict[str, str]:
     sources: dict[str, str] = {}
     for key in _keywords(calls):
-        for what, pattern in _KEYS:
-            if what not in sources and pattern.fullmatch(key):
+        for what, words in _KEYS:
+            if what not in sources and words.fullmatch(key):
                 sources[what] = key
                 break
     return sources

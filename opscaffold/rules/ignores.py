@@ -6,10 +6,11 @@ import io
 import re
 import tokenize
 
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass, field, replace
 
-_COMMENT = re.compile(r"#\s*opscaffold\s*:\s*ignore(?![\w-])\s*(?:\[([^\]#]*)\])?", re.IGNORECASE)
-_NEWLINE = re.compile(r"\r\n?")
+_COMMENT = pattern(r"#\s*opscaffold\s*:\s*ignore(?![\w-])\s*(?:\[([^\]#]*)\])?", re.IGNORECASE)
+_NEWLINE = pattern(r"\r\n?")
 _BETWEEN = frozenset({tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT})
 MARK = b"opscaffold"
 """What a file holds, in lower case, that has such a comment."""

@@ -6,17 +6,17 @@ Source: FACTS section 5 ("Library garbage-collected -> op disappears").
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
+from opscaffold.patterns import pattern
 from opscaffold.rules.base import Rule
 from opscaffold.rules.functions import enclosing_function, own_nodes
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 from opscaffold.source.torch_api import LIBRARY, LIBRARY_METHODS
 
-_NAME = re.compile(r"Library\Z")
+_NAME = pattern(r"Library\Z")
 
 
 def check(project: Project) -> Iterator[Finding]:

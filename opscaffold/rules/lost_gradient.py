@@ -8,12 +8,12 @@ callers that show that gradients matter are looked at.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from opscaffold.contract.model import Kind, OpContract
 from opscaffold.effects.trace import Effect
 from opscaffold.findings.model import Finding, Severity
+from opscaffold.patterns import pattern
 from opscaffold.rules.autograd_functions import (
     TOPIC,
     calls_in_functions,
@@ -31,7 +31,7 @@ from opscaffold.rules.uses import uses_of
 from opscaffold.source.model import Module
 from opscaffold.source.questions import Topic
 
-_GUARDS = re.compile(
+_GUARDS = pattern(
     r"\brequires_grad\b|is_grad_enabled|no_grad|inference_mode|set_grad_enabled|\bdetach\b"
     r"|is_inference|\bdata\b"
 )
@@ -42,7 +42,7 @@ _TRAINS = Topic(
     )
 )
 # Names of tensors that hold places, flags or lengths, and never need a gradient.
-_NOT_FLOAT = re.compile(
+_NOT_FLOAT = pattern(
     r"(^|_)(id|ids|idx|index|indices|indptr|mask|slot|slots|mapping|len|lens|length|lengths|pos"
     r"|position|positions|offset|offsets|table|tables|count|counts|seqlens?|perm|order|labels?)\d*$"
 )

@@ -7,13 +7,13 @@ Source: FACTS section 1; torch.library reference, register_fake.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from opscaffold.contract.model import Kind, OpContract, base_name
 from opscaffold.effects.summary import Answer
 from opscaffold.findings.intents import WriteFake
 from opscaffold.findings.model import Finding, Position, Severity
+from opscaffold.patterns import pattern
 from opscaffold.rules.base import OpFacts, Rule, position
 from opscaffold.rules.contracts import contract_of
 from opscaffold.rules.fakes import dispatch_key, has_fake, is_fake
@@ -26,7 +26,7 @@ from opscaffold.source.project import Project
 from opscaffold.source.questions import Topic
 
 # Kernels under these keys are made of torch ops, which have fakes of their own.
-_COMPOSITE = re.compile(r"Composite|Meta|default")
+_COMPOSITE = pattern(r"Composite|Meta|default")
 _TRACING = frozenset(
     {"torch.compile", "torch.export.export", "torch.library.opcheck", "torch.jit.trace"}
     | {"torch.export.export_for_training", "torch.fx.experimental.proxy_tensor.make_fx"}
@@ -46,7 +46,7 @@ _ABOUT_TRACING = Topic(
 )
 _FAKE_LIKE = ("meta", "fake", "abstract", "decomp", "lowering")
 _ABOUT_FAKES = Topic(tuple(word.encode() for word in _FAKE_LIKE), any_case=True)
-_FAKE_CALL = re.compile(r"register_fake|impl_abstract")
+_FAKE_CALL = pattern(r"register_fake|impl_abstract")
 
 
 def check(facts: OpFacts) -> Iterator[Finding]:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from opscaffold.effects.aten import is_allocator
 from opscaffold.effects.buffers import BufferUse, Handed
 from opscaffold.effects.trace import Effect
+from opscaffold.patterns import pattern
 from opscaffold.rules.base import OpFacts
 from opscaffold.source.model import Op, Role
 
 ALIAS_CHECKED = frozenset({Role.CUSTOM_OP, Role.TRITON_OP})
 """Roles whose kernels PyTorch holds to its alias rule at every call."""
 
-_OUT_LIKE = re.compile(
+_OUT_LIKE = pattern(
     r"^_?(out|output|dst|dest|destination|result|res)s?(_?(tensor|buffer|buf|\d+))?_?$"
     r"|_(out|output|dst)_?$",
     re.IGNORECASE,

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 
 from opscaffold.effects.trace import MUTATIONS, Effect, Event
+from opscaffold.patterns import pattern
 from opscaffold.rules.functions import own_nodes
 from opscaffold.rules.kernels import Kernel
 
 _LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.comprehension)
 _PARTS = frozenset({"select", "narrow", "diagonal"})
 # A buffer without elements need not be written to.
-_SIZES = re.compile(r"numel|nelement|shape|size|len\(|ndim|\bdim\(")
+_SIZES = pattern(r"numel|nelement|shape|size|len\(|ndim|\bdim\(")
 
 
 def only_part(kernel: Kernel, events: list[Event], out: str) -> ast.AST | None:

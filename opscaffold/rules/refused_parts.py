@@ -6,15 +6,15 @@ Source: torch.library reference, custom_op, and what PyTorch 2.13 raises.
 from __future__ import annotations
 
 import ast
-import re
 
 from opscaffold.effects import aten
+from opscaffold.patterns import pattern
 from opscaffold.rules.base import OpFacts
 from opscaffold.rules.contracts import default_of, signature_of
 from opscaffold.source.model import Form, FunctionNode, Role
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_OP_NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)?")
+_NAME = pattern(r"[A-Za-z_]\w*")
+_OP_NAME = pattern(r"[A-Za-z_]\w*(\.\w+)?")
 
 
 def bad_name(facts: OpFacts) -> tuple[ast.AST, str] | None:

@@ -8,12 +8,12 @@ names only the other sort says nothing to it.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Sequence
 
 from opscaffold.config.model import Config
 from opscaffold.errors import UserError
 from opscaffold.findings.promises import PROMISES, Promise
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass
 from opscaffold.rules.base import Rule
 from opscaffold.rules.catalog import all_rules
@@ -28,7 +28,7 @@ Coded = Rule | Notice | Promise
 Origin = str | Callable[[int], str]
 
 ALL = "ALL"
-_PREFIX = re.compile(r"[A-Za-z]+\d*\Z")
+_PREFIX = pattern(r"[A-Za-z]+\d*\Z")
 
 
 class UnknownSelectorError(UserError):

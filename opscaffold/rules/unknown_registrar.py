@@ -12,16 +12,17 @@ import sys
 from collections.abc import Iterator
 
 from opscaffold.findings.model import Finding, Severity
+from opscaffold.patterns import pattern
 from opscaffold.rules.base import Rule, position
 from opscaffold.rules.descriptions import NAME, applies_to_function, configuration
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
 
-_SURELY = re.compile(r"\w*(custom|triton)_op$", re.IGNORECASE)
-_PERHAPS = re.compile(r"(register|define|make|add)\w*_op(erator)?$", re.IGNORECASE)
-_LIKELY = re.compile(f"{_SURELY.pattern}|{_PERHAPS.pattern}", re.IGNORECASE)
+_SURELY = pattern(r"\w*(custom|triton)_op$", re.IGNORECASE)
+_PERHAPS = pattern(r"(register|define|make|add)\w*_op(erator)?$", re.IGNORECASE)
+_LIKELY = pattern(f"{_SURELY.pattern}|{_PERHAPS.pattern}", re.IGNORECASE)
 # A whole schema starts with the name.
-_OP_NAME = re.compile(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)?(\.\w+)?(\s*\(.*->.*)?$", re.DOTALL)
+_OP_NAME = pattern(r"[A-Za-z_]\w*(::[A-Za-z_]\w*)?(\.\w+)?(\s*\(.*->.*)?$", re.DOTALL)
 _STANDARD = sys.stdlib_module_names | {"builtins"}
 
 

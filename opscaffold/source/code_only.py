@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 
+from opscaffold.patterns import pattern
+
 # Other strings are only passed over: one may hold a name, and what looks like a comment.
-_PARTS = re.compile(
+_PARTS = pattern(
     rb'"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
     rb"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
     rb'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'

@@ -11,11 +11,12 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from opscaffold.fs.text import SourceText
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass
 from opscaffold.source.model import Module
 from opscaffold.source.nodes import parents_of
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = pattern(r"\r\n|\r|\n")
 
 # Grammar that a later Python reads and an earlier one calls a syntax error: the release, and
 # what the line at the error looks like. Some take the square of what they read, hence a limit.
@@ -65,8 +66,8 @@ def _explain(error: SyntaxError, text: str) -> str:
     lines = _LINE_END.split(text)
     at = (error.lineno or 1) - 1
     line = lines[at][:_LONGEST_LINE] if 0 <= at < len(lines) else ""
-    for release, pattern in _NEWER_LINES:
-        if sys.version_info < release and re.search(pattern, line):
+    for release, looks in _NEWER_LINES:
+        if sys.version_info < release and re.search(looks, line):
             return f"needs a newer Python to read ({release[0]}.{release[1]} or later)"
     if sys.version_info < (3, 12) and error.msg.startswith("f-string"):
         return f"needs a newer Python to read (3.12 or later), or is no Python: {error.msg}"

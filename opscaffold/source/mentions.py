@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from opscaffold.patterns import pattern
 from opscaffold.source.model import Module, Op, Reference, Use
 
 if TYPE_CHECKING:
     from opscaffold.source.references import ReferenceFinder
 
-_DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:\.[^\W\d]\w*)+(?![\w(]|::)")
-_QUALNAME = re.compile(r"(?<![\w.:])[^\W\d]\w*::\w+(?:\.\w+)?(?!\w|::)")
+_DOTTED = pattern(r"(?<![\w.])[^\W\d]\w*(?:\.[^\W\d]\w*)+(?![\w(]|::)")
+_QUALNAME = pattern(r"(?<![\w.:])[^\W\d]\w*::\w+(?:\.\w+)?(?!\w|::)")
 
 
 class StringReader:

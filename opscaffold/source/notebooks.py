@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
 from typing import Any
 
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass
 
 SUFFIX = ".ipynb"
 
 # A cell that starts with one of these holds Python all the same; with any other, it does not.
 _PYTHON_MAGICS = frozenset({"capture", "prun", "python", "python3", "time", "timeit"})
-_CELL_MAGIC = re.compile(r"%%\s*(\w+)")
-_LINE_MAGIC = re.compile(r"\s*([%!?]|[\w.\[\]]+\?{1,2}\s*$)")
-_ASSIGNED = re.compile(r"([\w.,\s*\[\]'\"]+=\s*)[%!](?!=).*$")
-_INDENT = re.compile(r"\s*")
+_CELL_MAGIC = pattern(r"%%\s*(\w+)")
+_LINE_MAGIC = pattern(r"\s*([%!?]|[\w.\[\]]+\?{1,2}\s*$)")
+_ASSIGNED = pattern(r"([\w.,\s*\[\]'\"]+=\s*)[%!](?!=).*$")
+_INDENT = pattern(r"\s*")
 
 
 class NotebookError(Exception):

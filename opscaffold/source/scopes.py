@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import enum
-import re
 from collections.abc import Iterator
 
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass, field
 from opscaffold.source.model import FunctionNode, Module
 from opscaffold.source.nodes import children
@@ -15,7 +15,7 @@ _COMPREHENSION = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # Nodes whose children need not belong to the scope the node stands in.
-_OUTER_NAMES = re.compile(r"\b(?:global|nonlocal)\s")
+_OUTER_NAMES = pattern(r"\b(?:global|nonlocal)\s")
 _OPENING = frozenset({*_FUNCTIONS, ast.Lambda, ast.ClassDef, ast.comprehension, *_COMPREHENSION})
 # The commonest nodes that bind nothing.
 _SILENT = frozenset(

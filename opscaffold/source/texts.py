@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
+from opscaffold.patterns import pattern
 from opscaffold.records import dataclass
 
-_SCHEMA = re.compile(r"schema|signature", re.IGNORECASE)
+_SCHEMA = pattern(r"schema|signature", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

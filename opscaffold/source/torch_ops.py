@@ -5,14 +5,14 @@ Most files that mention it call ops by their full name and do nothing else with 
 
 from __future__ import annotations
 
-import re
+from opscaffold.patterns import pattern
 
 # A pattern that starts with a literal is found fast; what stands around it is looked at then.
-_OPS = re.compile(rb"ops(?<![0-9A-Za-z]ops)\b")
-_BEHIND_TORCH = re.compile(rb"torch\s*\.\s*_?\Z")
-_IMPORT_OF_TORCH = re.compile(rb"\btorch\s+import\b")
-_IMPORT_FROM = re.compile(rb"[ \t]*from[ \t]+(?!torch\b)\w[\w.]*\.\Z")
-_CALLED = re.compile(rb"ops\.(\w+)\.(\w+)(\.default)?\(")
+_OPS = pattern(rb"ops(?<![0-9A-Za-z]ops)\b")
+_BEHIND_TORCH = pattern(rb"torch\s*\.\s*_?\Z")
+_IMPORT_OF_TORCH = pattern(rb"\btorch\s+import\b")
+_IMPORT_FROM = pattern(rb"[ \t]*from[ \t]+(?!torch\b)\w[\w.]*\.\Z")
+_CALLED = pattern(rb"ops\.(\w+)\.(\w+)(\.default)?\(")
 _FAR = 1_000
 _QUOTES = (b"'", b'"')
 

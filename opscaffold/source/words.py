@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from opscaffold.patterns import pattern
+
 # What a registration that names torch's API holds at least one of.
 _SURE = (b"custom_op", b"triton_op", b"mutates_args", b"infer_schema", b"impl_abstract")
 _IMPORTED = b"import library"
-_LIBRARY = re.compile(rb"torch\s*\.\s*library")
-_METHODS = ((b"define", re.compile(rb"define\b")), (b"impl", re.compile(rb"impl\b")))
+_LIBRARY = pattern(rb"torch\s*\.\s*library")
+_METHODS = ((b"define", pattern(rb"define\b")), (b"impl", pattern(rb"impl\b")))
 # One pattern that starts with what the names have in common, which many files hold.
-_API = re.compile(rb"register_(?:fake|kernel|autograd|vmap|autocast|torch_dispatch)(?!\w)")
-_WORD = re.compile(rb"\w+")
+_API = pattern(rb"register_(?:fake|kernel|autograd|vmap|autocast|torch_dispatch)(?!\w)")
+_WORD = pattern(rb"\w+")
 
 # Bytes that belong to no ASCII word become a space.
 _APART = bytes(c if c == ord("_") or (c < 128 and chr(c).isalnum()) else 32 for c in range(256))
