@@ -24,6 +24,7 @@ else:
     from dataclasses import MISSING, FrozenInstanceError
     from operator import attrgetter
     from reprlib import recursive_repr
+    from types import MemberDescriptorType
 
     # ruff: noqa: N807
 
@@ -150,7 +151,15 @@ else:
                 given = f"_factory_{name}() if {name} is _made else {name}"
             else:
                 parameters.append(name)
-            body.append(f"_set(self, {name!r}, {given})" if frozen else f"self.{name} = {given}")
+            slot = getattr(owner, name, None)
+            if not frozen:
+                body.append(f"self.{name} = {given}")
+            elif isinstance(slot, MemberDescriptorType):
+                # Bound once: half of what it takes to look each up by name.
+                names[f"_set_{name}"] = slot.__set__
+                body.append(f"_set_{name}(self, {given})")
+            else:
+                body.append(f"_set(self, {name!r}, {given})")
         lines = "\n    ".join(body or ["pass"])
         # The names are those of attributes, so that nothing but what is meant can be written.
         exec(f"def __init__({', '.join(['self', *parameters])}):\n    {lines}\n", names)  # noqa: S102

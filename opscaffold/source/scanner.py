@@ -19,7 +19,10 @@ from opscaffold.source.questions import REGISTERS, Answers, Question, Read, answ
 # What is kept of the files' contents by the second process, in bytes.
 _KEPT = 48_000_000
 _CHUNK = 16
-_FRONT, _BACK = 0, 1
+# What both processes see: how far the second one came from the front, and this one from the back,
+# with the question at hand, and how far the second one is with each that it answers ahead.
+_FRONT, _BACK, _AHEAD = 0, 1, 2
+_MOST_AHEAD = 30
 
 
 class Scanner:
@@ -27,17 +30,19 @@ class Scanner:
 
     def __init__(self, files: Sequence[Path], kept: Mapping[Path, bytes]) -> None:
         self.files = files
-        self._shared = mmap.mmap(-1, 16)
-        self._ends = memoryview(self._shared).cast("q")
-        """How far the second process came from the front, and this one from the back."""
+        self._ends = memoryview(mmap.mmap(-1, 8 * (_AHEAD + _MOST_AHEAD))).cast("q")
+        self._foreseen: list[Question] = [REGISTERS]
         helper = _Helper(files, kept, self._ends)
         self._twin = start_twin(helper.serve)
 
     def foresee(self, questions: Sequence[Question]) -> None:
         """Have questions answered ahead, in this order, whenever there is nothing else to do."""
-        if self._twin is not None:
+        new = [question for question in questions if question not in self._foreseen]
+        new = new[: _MOST_AHEAD - len(self._foreseen)]
+        if self._twin is not None and new:
+            self._foreseen += new
             try:
-                self._twin.line.send((list(questions), None, 0))
+                self._twin.line.send((new, None, 0))
             except OSError:
                 self.close()
 
@@ -69,7 +74,10 @@ class Scanner:
         numbers: Sequence[int],
         read: Read,
     ) -> Answers:
-        self._ends[_FRONT], self._ends[_BACK] = 0, len(numbers)
+        known = 0
+        if among is None and question in self._foreseen:
+            known = self._ends[_AHEAD + self._foreseen.index(question)]
+        self._ends[_FRONT], self._ends[_BACK] = known, len(numbers)
         line.send(([question], None if among is None else list(among), 1))
         found: dict[int, Any] = {}
         while not line.waiting():
@@ -111,11 +119,12 @@ class _Helper:
 
     def _work_ahead(self) -> bool:
         """Answer a little of what will be asked; False where there is nothing to do."""
-        for question, (done, found) in self._ahead.items():
+        for slot, (question, (done, found)) in enumerate(self._ahead.items(), _AHEAD):
             if done < len(self._files):
                 end = min(done + _CHUNK, len(self._files))
                 found += self._part(question, range(done, end))
                 self._ahead[question] = (end, found)
+                self._ends[slot] = end
                 return True
         return False
 
