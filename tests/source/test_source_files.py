@@ -129,6 +129,21 @@ def test_symlinks_out_of_the_root_are_not_followed(root, with_git):
     assert found(inside) == ["a.py"]
 
 
+def test_git_is_not_started_where_no_repository_can_be(repository, tmp_path_factory, monkeypatch):
+    make(repository, "sub/a.py")
+    outside = tmp_path_factory.mktemp("outside")
+    make(outside, "a.py")
+    if any((parent / ".git").exists() for parent in outside.parents):
+        pytest.skip("the temporary directory is in a repository")
+    asked = []
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: asked.append(a) or run(*a, **k))
+    assert (find_root([outside]), found(outside)) == (outside, ["a.py"])
+    assert asked == []
+    assert find_root([repository / "sub"]) == repository
+    assert asked
+
+
 def test_a_hook_environment_does_not_mislead(repository, monkeypatch, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     subprocess.run(["git", "init", "-q", str(other)], check=True)
