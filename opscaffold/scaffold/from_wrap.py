@@ -223,7 +223,7 @@ class _Maker:
         }
         if contract.kind is not Kind.FUNCTIONAL:
             del answers["autograd"]
-        notes = [*decision.notes, *moved]
+        notes = [*moved, *decision.notes]
         if self.needs_fake(decision):
             notes.append(
                 "its fake kernel is derived from its code"
@@ -297,8 +297,10 @@ class _Maker:
             own = None
         else:
             own = returns
-        if decision.kind is not Kind.INPLACE:
+        renamed: list[str] = []
+        if decision.kind is not Kind.INPLACE and name.endswith("_"):
             name = name.rstrip("_") or name
+            renamed.append(f"it is called {name}, since a name that ends in '_' says in-place")
         said = Said(name, arranged, own, decision.kind, decision.mutates or None)
         try:
             contract = contract_of("", said)
@@ -312,7 +314,7 @@ class _Maker:
             for p in arranged
             if p.kw_only != next(q for q in way.signature.parameters if q.name == p.name).kw_only
         ]
-        return contract, tuple(moved)
+        return contract, (*renamed, *moved)
 
     def refuse_illegal(self, contract: OpContract) -> None:
         """Raise FromError for what PyTorch would refuse of the op."""

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from from_reading import made
 from generated import BROADCAST, op, package, require, run, run_tests, write
 
 from opscaffold.scaffold.matrix_ops import UNUSUAL, grid
@@ -43,6 +44,13 @@ def test_all_of_them_pass_lint_format_and_types(
     require(run(made, "-m", "ruff", "check", "--no-cache", "."))
     require(run(made, "-m", "ruff", "format", "--no-cache", "--check", "."))
     require(run(made, "-m", "mypy", "--cache-dir", str(mypy_cache), "src"))
+
+
+def test_functions_that_become_ops_leave_a_package_clean(tmp_path: Path, mypy_cache: Path) -> None:
+    root = write(made(tmp_path), tmp_path)
+    require(run(root, "-m", "ruff", "check", "--no-cache", "."))
+    require(run(root, "-m", "ruff", "format", "--no-cache", "--check", "."))
+    require(run(root, "-m", "mypy", "--cache-dir", str(mypy_cache), "src"))
 
 
 def test_untagged_ops_for_an_older_torch_pass_their_tests(tmp_path: Path) -> None:

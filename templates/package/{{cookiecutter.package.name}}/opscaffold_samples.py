@@ -160,6 +160,7 @@ class Call(NamedTuple):
 
 
 SHAPES = ((2, 3), (4, 4), (4,), (2, 4, 4), (2, 4, 4, 4), ())
+_FOUND: dict[Any, Call | None] = {}
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64)
 
 
@@ -202,16 +203,19 @@ def _first_taken(
     omitted: tuple[str, ...],
     sized: str,
 ) -> Call | None:
-    for place in dict.fromkeys((torch.device("cpu"), device)):
-        for call in _candidates(slots, sized):
-            try:
-                kernel(
-                    **_given(kernel, place, slots, omitted, sized, call), **dict.fromkeys(omitted)
-                )
-            except Exception:  # it says in this way that it does not take the call
-                continue
-            return call
-    return None
+    key = (kernel, device, repr(slots))
+    if key not in _FOUND:
+        _FOUND[key] = None
+        for place in dict.fromkeys((torch.device("cpu"), device)):
+            for call in _candidates(slots, sized) if _FOUND[key] is None else ():
+                try:
+                    given = _given(kernel, place, slots, omitted, sized, call)
+                    kernel(**given, **dict.fromkeys(omitted))
+                except Exception:  # it says in this way that it does not take the call
+                    continue
+                _FOUND[key] = call
+                break
+    return _FOUND[key]
 
 
 def _candidates(slots: dict[str, Slot], sized: str) -> Iterator[Call]:
@@ -221,11 +225,11 @@ def _candidates(slots: dict[str, Slot], sized: str) -> Iterator[Call]:
     each = [told]
     each += [{**told, n: role} for n in reversed(tensors) for role in ("indices", "mask")]
     most = max((len(slot.values) for slot in slots.values()), default=1)
-    for roles in each:
+    for dtype, roles in itertools.product((torch.float32, torch.int64), each):
         for number in range(max(most, 1)):
             numbers = {n: min(number, len(s.values) - 1) for n, s in slots.items() if s.values}
             for shapes in _shapes(tensors):
-                yield Call("first", shapes, roles, numbers)
+                yield Call("first", shapes, roles, numbers, dtype)
 
 
 def _shapes(tensors: list[str]) -> Iterator[dict[str, tuple[int, ...]]]:
@@ -238,8 +242,9 @@ def _shapes(tensors: list[str]) -> Iterator[dict[str, tuple[int, ...]]]:
 
 
 def _varied(base: Call, slots: dict[str, Slot]) -> Iterator[Call]:
-    for dtype in DTYPES[1:]:
-        yield base._replace(label=str(dtype).removeprefix("torch."), dtype=dtype)
+    for dtype in DTYPES:
+        if dtype != base.dtype:
+            yield base._replace(label=str(dtype).removeprefix("torch."), dtype=dtype)
     for layout in (STRIDED, OFFSET, EXPANDED):
         yield base._replace(label=layout, layout=layout)
     shapes = dict.fromkeys(base.shapes.values())
