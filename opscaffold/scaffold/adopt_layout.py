@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -90,29 +91,45 @@ def _packages(root: Path, told: Described) -> list[Package]:
     sources = dict.fromkeys([*told.sources, "src", "."])
     sources |= dict.fromkeys(
         path.name
-        for path in sorted(root.iterdir())
-        if path.is_dir() and _is_source(path) and not _is_package(path)
+        for path in _listed(root)
+        if _is(path, stat.S_IFDIR) and _is_source(path) and not _is_package(path)
     )
     found: list[Package] = []
     for source in sources:
         directory = root / source
-        if not directory.is_dir() or _is_package(directory):
+        if _is_package(directory):
             continue
         found += [
             Package(path.name, PurePosixPath(source).as_posix())
-            for path in sorted(directory.iterdir())
-            if _is_source(path) and _is_package(path)
+            for path in _listed(directory)
+            if _is(path, stat.S_IFDIR) and _is_source(path) and _is_package(path)
         ]
     return list(dict.fromkeys(found))
 
 
+def _listed(directory: Path) -> list[Path]:
+    """What a directory holds, nothing where it cannot be read."""
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _is(path: Path, kind: int) -> bool:
+    """Whether a path is there and of that kind itself: no link is followed."""
+    try:
+        return stat.S_IFMT(path.lstat().st_mode) == kind
+    except OSError:
+        return False
+
+
 def _is_source(path: Path) -> bool:
     name = path.name.lower()
-    return not (name.startswith((".", "_")) or name in _NO_PACKAGES or path.is_symlink())
+    return not (name.startswith((".", "_")) or name in _NO_PACKAGES)
 
 
 def _is_package(path: Path) -> bool:
-    return path.name.isidentifier() and (path / "__init__.py").is_file()
+    return path.name.isidentifier() and _is(path / "__init__.py", stat.S_IFREG)
 
 
 def _holds(root: Path, package: Package, files: Sequence[Path]) -> bool:
@@ -160,7 +177,7 @@ def _is_module(package: Path, name: str) -> bool:
     return any(
         path.name == f"{name}.py"
         or (path.name.startswith(f"{name}.") and path.suffix in _EXTENSIONS)
-        for path in package.iterdir()
+        for path in _listed(package)
     )
 
 

@@ -91,7 +91,8 @@ def _pyproject(root: Path, told: Described) -> None:
     wheel = _table(_table(build, "targets"), "wheel")
     for path in _texts(wheel.get("packages")) + _texts(build.get("packages")):
         _package_at(path, told)
-    for package in poetry.get("packages") or ():
+    packages = poetry.get("packages")
+    for package in packages if isinstance(packages, list) else ():
         if isinstance(package, dict):
             told.modules.append(_text(package.get("include")).partition("/")[0])
             told.sources.append(_text(package.get("from")) or ".")
