@@ -143,6 +143,16 @@ class Reading:
         )
         for path in paths:
             # Named by itself, so looked at whatever it holds: it may be no Python at all.
-            if not path.is_dir():
+            if not path.is_dir() and not _is_long_and_of_something_else(project, path):
                 project.module_for(path)
         return project
+
+
+def _is_long_and_of_something_else(project: Project, path: Path) -> bool:
+    """Whether a file is too long to be parsed, and has no word that would make it worth telling."""
+    from opscaffold.fs.paths import real_path
+    from opscaffold.source.tree import LONGEST
+    from opscaffold.source.words import may_register
+
+    data = project.read(real_path(path))
+    return data is not None and len(data) > LONGEST and not may_register(data)

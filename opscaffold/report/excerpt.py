@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
-_WORD = re.compile(r"\w+")
+from opscaffold.patterns import pattern
+
+_WORD = pattern(r"\w+")
 _TAB = "    "
 _CUT = "..."
+# Widths of the terminal on either side of the place.
+_FAR = 4
 
 
 def excerpt(line: str, column: int, width: int, end: int | None = None) -> tuple[str, str]:
@@ -22,6 +25,10 @@ def excerpt(line: str, column: int, width: int, end: int | None = None) -> tuple
     stop = word.end() if word else min(start + 1, len(line))
     if end is not None and end - 1 > start:
         stop = min(end - 1, len(line))
+    # Of a line of millions of characters no more is looked at than can be shown.
+    skipped = max(start - _FAR * max(width, 1), 0)
+    line = line[skipped : start + 2 * _FAR * max(width, 1)]
+    start, stop = start - skipped, min(stop - skipped, len(line))
     indent = min(len(line) - len(line.lstrip()), start)
     before, marked, after = (
         visible(part) for part in (line[indent:start], line[start:stop], line[stop:].rstrip())

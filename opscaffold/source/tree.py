@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # What is kept of the files' contents once read, in bytes. Looking through all files of a usual
 # tree several times then opens each once; a larger tree reads the rest again.
 KEPT = 48_000_000
+# A longer file is not parsed: its syntax tree can take some hundred times its own memory.
+LONGEST = 5_000_000
 
 
 class Tree:
@@ -189,6 +191,8 @@ class Tree:
                 source = SourceText(notebook.text, "utf-8")
             else:
                 data = self._read(path) if data is None else data
+                if data is not None and len(data) > LONGEST:
+                    return Problem(path, 1, 1, f"is longer than {LONGEST:,} bytes")
                 # What cannot be read is read again for the reason.
                 source = read_source(path) if data is None else decode(data, path)
         except SourceError as error:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import opscaffold
+from opscaffold import patterns as late
 
 if sys.version_info >= (3, 11):
     from re import _constants as constants
@@ -22,6 +23,7 @@ else:
     import sre_constants as constants
     import sre_parse as parser
 
+LATE: Any = late.pattern  # compiled when it is first used
 MOST = 16  # the shortest first: long ones are made of them
 WAYS_THROUGH = 4  # of the alternatives that an expression has: they are much alike
 Text = Any  # str or bytes, whichever the expression is about
@@ -54,6 +56,8 @@ def _modules() -> list[str]:
 def _within(name: str, value: object) -> Iterator[tuple[str, re.Pattern[Any]]]:
     if isinstance(value, re.Pattern):
         yield name, value
+    elif isinstance(value, LATE):
+        yield name, re.compile(*value._given)
     elif isinstance(value, tuple | list):
         for index, each in enumerate(value):
             yield from _within(f"{name}[{index}]", each)

@@ -335,6 +335,6 @@ def _no_signals() -> Iterator[_Pending]:
 def test_a_file_that_libcst_would_die_of_is_left_and_named(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = (OPS + "x" + ".a" * 1_200 + "\n").encode()
+    data = OPS.replace("    return out", "    x" + ".a" * 1_200 + "\n    return out").encode()
     assert survives(root, data) == data
     assert "nested too deeply" in capsys.readouterr().err
