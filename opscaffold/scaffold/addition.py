@@ -13,17 +13,23 @@ from opscaffold.scaffold.language import Imports
 from opscaffold.scaffold.layout import quote
 
 if TYPE_CHECKING:
+    from opscaffold.contract.releases import Version
     from opscaffold.scaffold.forms import Form
     from opscaffold.scaffold.module_tests import FormTests
     from opscaffold.scaffold.plan import Function, Lines, OpPlan
-    from opscaffold.scaffold.spec import OpSpec
+    from opscaffold.scaffold.spec import OpSpec, Setting
 
 
 class Addition:
-    """One of them. ``key`` is its answer; ``package_template`` is rendered once where it is used."""
+    """One of them. ``key`` is its answer; ``package_template`` is rendered once where it is used.
+
+    ``since`` is the first torch release after the function it is registered by was proposed
+    upstream: none older than 2.13 was run.
+    """
 
     key: ClassVar[str]
     package_template: ClassVar[str] = ""
+    since: ClassVar[Version]
 
     def wanted(self, op: OpSpec) -> bool:
         """Whether the answers ask for it."""
@@ -32,6 +38,13 @@ class Addition:
     def refusal(self, op: OpSpec) -> str | None:
         """Why the op cannot have it, and what would do; None if it can."""
         return None
+
+    def too_old(self, setting: Setting) -> str | None:
+        """Why a package for that torch cannot have it; None if it can."""
+        if setting.torch_min >= self.since:
+            return None
+        since = ".".join(map(str, self.since))
+        return f"torch has it from {since} on; nearest: --torch-min {since}"
 
     def serves(self, form: Form) -> bool:
         """Whether an op of a family gets it: some kinds cannot have all that others can."""

@@ -10,6 +10,7 @@ from opscaffold.scaffold.layout import quote
 from opscaffold.scaffold.spec import KernelLanguage
 
 if TYPE_CHECKING:
+    from opscaffold.contract.releases import Version
     from opscaffold.scaffold.forms import Form
     from opscaffold.scaffold.module_tests import FormTests
     from opscaffold.scaffold.plan import Function, Lines, OpPlan
@@ -22,6 +23,7 @@ class Autocast(Addition):
     """``register_autocast``, for functional ops alone."""
 
     key: ClassVar[str] = "autocast"
+    since: ClassVar[Version] = (2, 7)
 
     def refusal(self, op: OpSpec) -> str | None:
         """Refused where it loses what is written, or PyTorch asserts (FACTS sections 2 and 4)."""

@@ -12,6 +12,7 @@ from opscaffold.scaffold.registration import device_registration
 from opscaffold.scaffold.spec import KernelLanguage
 
 if TYPE_CHECKING:
+    from opscaffold.contract.releases import Version
     from opscaffold.scaffold.forms import Form
     from opscaffold.scaffold.layout import Group
     from opscaffold.scaffold.module_tests import FormTests
@@ -31,6 +32,7 @@ class DeviceKernels(Addition):
     """``register_kernel``: PyTorch calls, until the author replaces them."""
 
     key: ClassVar[str] = "device_kernels"
+    since: ClassVar[Version] = (2, 4)
 
     def refusal(self, op: OpSpec) -> str | None:
         """Refused where no argument tells the device, or a language has its own way."""

@@ -9,6 +9,7 @@ from opscaffold.scaffold.language import Imports
 from opscaffold.scaffold.layout import quote
 
 if TYPE_CHECKING:
+    from opscaffold.contract.releases import Version
     from opscaffold.scaffold.forms import Form
     from opscaffold.scaffold.layout import Group
     from opscaffold.scaffold.module_tests import FormTests
@@ -21,6 +22,7 @@ class TorchDispatch(Addition):
     """``register_torch_dispatch``, with a mode that comes with the package and logs calls."""
 
     key: ClassVar[str] = "torch_dispatch"
+    since: ClassVar[Version] = (2, 6)
     package_template: ClassVar[str] = "dispatch"
 
     def imports(self, plan: OpPlan) -> Imports:  # noqa: ARG002

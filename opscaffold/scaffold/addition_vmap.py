@@ -12,6 +12,7 @@ from opscaffold.scaffold.layout import Group
 from opscaffold.scaffold.spec import FakeMode
 
 if TYPE_CHECKING:
+    from opscaffold.contract.releases import Version
     from opscaffold.scaffold.forms import Form
     from opscaffold.scaffold.module_tests import FormTests
     from opscaffold.scaffold.plan import Function, Lines, OpPlan
@@ -22,6 +23,7 @@ class Vmap(Addition):
     """``register_vmap``. The rule is right for any kernel: it calls the op on each element."""
 
     key: ClassVar[str] = "vmap"
+    since: ClassVar[Version] = (2, 5)
 
     def refusal(self, op: OpSpec) -> str | None:
         """Refused where results cannot be stacked, or PyTorch takes no rule (FACTS section 4)."""

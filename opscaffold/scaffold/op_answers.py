@@ -322,7 +322,7 @@ def _refuse_language(op: OpSpec, setting: Setting) -> None:
     if reason is not None:
         raise RefusedError(reason, "kernel")
     for addition in additions_of(op):
-        reason = addition.refusal(op)
+        reason = addition.refusal(op) or addition.too_old(setting)
         if reason is not None:
             raise RefusedError(reason, addition.key)
 
