@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
 _TOLD = ("kind", "mutates", "params", "returns", "name")
 _RULE = ("fake", "fake_like", "fake_shape")
-_NOT_TOLD = ("out", "autograd", "family", "kernel")
+_NOT_TOLD = {
+    "out": "which buffers a function has is read from it",
+    "autograd": "a backward cannot be read from a function; write it with register_autograd on the "
+    "op that is made",
+    "family": "a function is one op; make a family with --schema, and call it there",
+    "kernel": "the function is the kernel",
+}
 
 
 @dataclass(frozen=True)
@@ -120,17 +126,11 @@ def taken_flags(functions: Functions, about: dict[str, Value | None]) -> dict[st
     from opscaffold.scaffold.given import AnswerError
     from opscaffold.scaffold.questions import OP
 
-    for key in _NOT_TOLD:
-        if about.get(key) in (None, False):
+    for key in about.keys() - {*_TOLD, *_RULE}:
+        if about[key] in (None, False):
             about[key] = None
             continue
-        reason = {
-            "out": "which buffers a function has is read from it",
-            "autograd": "a backward cannot be read from a function; write it with "
-            "register_autograd on the op that is made",
-            "family": "a function is one op; make a family with --schema, and call it there",
-            "kernel": "the function is the kernel",
-        }[key]
+        reason = _NOT_TOLD.get(key, "it is about an op that opscaffold writes itself")
         raise AnswerError(f"it does not go with --from: {reason}", OP[key].flag.split("/")[0])
     given = [key for key in (*_TOLD, *_RULE) if about.get(key) is not None]
     if len(functions.sources) > 1 and given:

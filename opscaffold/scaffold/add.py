@@ -156,6 +156,12 @@ class _Planner:
         adopted = self.record.adopted
         if adopted is None:
             return
+        if any(op.wraps is not None for op in self.added):
+            raise CannotAddError(
+                "kernels that are functions get a package of their own, and what the packages of "
+                "an adopted one are is its author's: add the op by --schema, and call the function "
+                "in its kernel"
+            )
         languages = {op.kernel.value for op in self.added} - {"torch", "numpy", "triton"}
         if languages:
             raise CannotAddError(

@@ -21,7 +21,7 @@ from opscaffold.scaffold.language import Imports, Language
 from opscaffold.scaffold.layout import Group, quote
 from opscaffold.scaffold.plan import Function, Lines, OpPlan
 from opscaffold.scaffold.registration import fake_kernel, metadata_call, registration
-from opscaffold.scaffold.spec import FakeMode, KernelLanguage, OpSpec, Setting
+from opscaffold.scaffold.spec import Additions, FakeMode, KernelLanguage, OpSpec, Setting
 
 PACKAGE = "kernels"
 _ENTRY, _ANY, _RESIZED = "op_kernel", "OpAny", "refuse_resized"
@@ -66,10 +66,10 @@ class WrappedFunction(Language):
         """It takes a function."""
         if op.wraps is None:
             return "there is no function to wrap; say --from path/to/module.py:function"
-        if op.family or op.autograd:
-            what = "a family" if op.family else "a backward"
+        if op.family or op.autograd or op.additions != Additions():
+            what = "a family" if op.family else "a backward" if op.autograd else "a further rule"
             return (
-                f"{what} cannot be made of a function that is wrapped; write it by hand, with "
+                f"{what} cannot be made of a function that is wrapped; write it by hand, as with "
                 "register_autograd for a backward"
             )
         if not op.wraps.fake and any(isinstance(r.type, ListType) for r in op.contract.returns):

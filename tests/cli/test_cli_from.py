@@ -109,6 +109,20 @@ def test_add_puts_functions_into_a_package_that_is_there(source: Path, tmp_path:
     assert app.main(["update", "made", "--check"]) == 0
 
 
+def test_an_adopted_package_is_told_what_to_do_instead(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert source.is_file()
+    package = tmp_path / "own" / "own"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text('"""Own."""\n', "utf-8")
+    project = '[project]\nname = "own"\nversion = "1"\n'
+    (tmp_path / "own" / "pyproject.toml").write_text(project, "utf-8")
+    assert app.main(["adopt", "own"]) == 0
+    assert app.main(["add", "own", "--from", "code/module.py:gain"]) == 2
+    assert "call the function in its kernel" in capsys.readouterr().err
+
+
 def test_a_dry_run_writes_nothing(source: Path, tmp_path: Path) -> None:
     assert source.is_file()
     assert app.main(["new", "made", "--dry-run", "--from", "code/module.py:gain"]) == 0
@@ -131,6 +145,7 @@ def test_a_dry_run_writes_nothing(source: Path, tmp_path: Path) -> None:
         (["--from", "code/module.py:shift_", "--family"], "a function is one op"),
         (["--from", "code/module.py:shift_", "--kernel", "numpy"], "the function is the kernel"),
         (["--from", "code/module.py:shift_", "--out", "x"], "is read from it"),
+        (["--from", "code/module.py:gain", "--vmap"], "does not go with --from"),
         (["--clone-returns", "--schema", "f(Tensor x) -> Tensor"], "name one with --from"),
         (["--from-import", "--schema", "f(Tensor x) -> Tensor"], "name one with --from"),
         (["--kernel", "wrapped", "--schema", "f(Tensor x) -> Tensor"], "no function to wrap"),
