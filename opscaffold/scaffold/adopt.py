@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from opscaffold import __version__
@@ -41,6 +41,7 @@ from opscaffold.scaffold.managed import (
     find_package,
     record_files,
 )
+from opscaffold.scaffold.managed_files import Generated
 from opscaffold.scaffold.managed_origin import templates_digest
 from opscaffold.scaffold.managed_render import rendered, spec_of
 from opscaffold.scaffold.package_name import check_package_name
@@ -126,9 +127,11 @@ def plan_adoption(
         source=package.source,
         tests=find_tests(root, told, wanted.tests),
         folder=free_folder(package.directory(root)),
-        support=free_support(package.directory(root)),
         written=tuple(ops.written),
     )
+    usual = rendered(spec_of(answers, adopted), adopted)
+    shared = usual[adopted.package / f"{adopted.support}.py"].data
+    adopted = replace(adopted, support=free_support(package.directory(root), shared))
     spec = spec_of(answers, adopted)
     _refuse_other_samples(root)
     files = _files(root, spec, adopted, told, notes)
@@ -215,12 +218,16 @@ def _files(
     root: Path, spec: PackageSpec, adopted: Adopted, told: Described, notes: list[str]
 ) -> dict[PurePosixPath, bytes]:
     """What is made: what added ops need, where it is not there, and the record of that."""
-    generated = {
-        path: file
-        for path, file in rendered(spec, adopted).items()
-        if adopted.needs(path) and _is_free(root, path)
-    }
-    files = {path: file.data for path, file in generated.items()}
+    generated: dict[PurePosixPath, Generated] = {}
+    files: dict[PurePosixPath, bytes] = {}
+    for path, file in rendered(spec, adopted).items():
+        there = read_below(root, path) if adopted.needs(path) else None
+        if isinstance(there, Unusable):
+            raise CannotAdoptError(f"{path} is needed, but it {there.reason}")
+        if adopted.needs(path) and (there is None or there.data == file.data):
+            generated[path] = file
+        if adopted.needs(path) and there is None:
+            files[path] = file.data
     files |= _conftest(root, adopted, told, notes)
     record = Record(
         answers_of(spec),
@@ -232,24 +239,22 @@ def _files(
     return files
 
 
-def _is_free(root: Path, path: PurePosixPath) -> bool:
-    found = read_below(root, path)
-    if isinstance(found, Unusable):
-        raise CannotAdoptError(f"{path} is needed, but it {found.reason}")
-    return found is None
-
-
 def _conftest(
     root: Path, adopted: Adopted, told: Described, notes: list[str]
 ) -> dict[PurePosixPath, bytes]:
     """What lets the tests of added ops find what they import: theirs to change from then on."""
-    for directory in dict.fromkeys((PurePosixPath(adopted.tests), PurePosixPath())):
+    tests = PurePosixPath(adopted.tests)
+    needed = {PurePosixPath()}
+    if read_below(root, tests / "__init__.py") is not None:
+        # Pytest puts a folder of tests on the path, but not a package.
+        needed.add(tests)
+    found = needed <= {PurePosixPath(each) for each in told.imports}
+    for directory in (tests,) if found else dict.fromkeys((tests, PurePosixPath())):
         path = directory / _CONFTEST
         if read_below(root, path) is None:
             text = _CONFTEST_TEXT.replace("PATHS", _paths(adopted, directory))
             return {path: text.encode()}
-    on_path = {PurePosixPath(each) for each in told.imports}
-    if not {PurePosixPath(), PurePosixPath(adopted.tests)} <= on_path:
+    if not found:
         notes.append(
             "tests of added ops import opscaffold_samples and opscaffold_checks: let pytest find "
             f'them, with pythonpath = [".", "{adopted.tests}"] in its configuration'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -162,10 +163,17 @@ def free_folder(package: Path) -> str:
     raise CannotAdoptError(f"{package} has {', '.join(FOLDERS)} already: no name is left for ops")
 
 
-def free_support(package: Path) -> str:
-    """The name of the module that added ops share. Raises CannotAdoptError."""
+def free_support(package: Path, shared: bytes) -> str:
+    """The name of the module that added ops share. Raises CannotAdoptError.
+
+    ``shared`` is what it is to hold: a file that holds just that is it.
+    """
     bound = _bound_names(package)
     for name in SUPPORTS:
+        if _is(package / f"{name}.py", stat.S_IFREG):
+            with contextlib.suppress(OSError):
+                if (package / f"{name}.py").read_bytes() == shared:
+                    return name
         taken = name in bound or _is_module(package, name) or (package / name).exists()
         if not taken:
             return name

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 from adopting import INIT, OPS, adopt, package, plan, project
 from generated import BROADCAST, op, pytest_in, require
+from generated import package as generated
 
 from opscaffold.scaffold.add import CannotAddError, plan_addition
 from opscaffold.scaffold.add_names import NameTakenError
@@ -15,6 +17,7 @@ from opscaffold.scaffold.add_write import write_addition
 from opscaffold.scaffold.adopt_layout import CannotAdoptError, ChoiceError
 from opscaffold.scaffold.managed import Record, read_record
 from opscaffold.scaffold.managed_render import spec_of
+from opscaffold.scaffold.render import render_package
 from opscaffold.scaffold.spec import KernelLanguage, OpSpec
 from opscaffold.scaffold.update_apply import plan as plan_update
 
@@ -315,3 +318,18 @@ def test_what_kernels_of_a_language_need_comes_along(
         assert (root / "acme/_triton.py").is_file()
         assert "MINE = 1\n" in (root / "tests/conftest.py").read_text("utf-8")
     assert not plan_update(root, read_record(root).answers, None, lambda _: None).writes
+
+
+def test_a_generated_package_that_lost_its_record_is_taken_in_as_it_is(tmp_path: Path) -> None:
+    root = render_package(generated("acme", [op("ns::scale(Tensor x) -> Tensor")]), tmp_path).path
+    shutil.rmtree(root / ".opscaffold")
+    planned = adopt(root)
+    assert planned.shown == []
+    assert planned.notes == ()
+    assert [each.name for each in planned.adopted.written] == ["acme::scale"]
+    record = add(root, op("acme::blend(Tensor x) -> Tensor"))
+    assert record.files.keys() >= {PurePosixPath("src/acme/_contract.py")}
+    assert PurePosixPath("src/acme/ops/scale.py") not in record.files
+    text = (root / "opscaffold_samples.py").read_text("utf-8")
+    assert '"acme::scale": scale_samples' in text
+    assert '"acme::blend": blend_samples' in text
