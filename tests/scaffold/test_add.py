@@ -13,6 +13,8 @@ from generated import BROADCAST, op, package, pytest_in, require, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from opscaffold.fs import journal
+from opscaffold.fs.atomic import Staged, WriteError
 from opscaffold.scaffold.add import CannotAddError, plan_addition
 from opscaffold.scaffold.add_names import NameTakenError
 from opscaffold.scaffold.add_write import write_addition
@@ -20,7 +22,7 @@ from opscaffold.scaffold.answers import op_names
 from opscaffold.scaffold.managed import read_record
 from opscaffold.scaffold.matrix_ops import UNUSUAL, grid
 from opscaffold.scaffold.render import render_package
-from opscaffold.scaffold.spec import OpSpec, Registration
+from opscaffold.scaffold.spec import KernelLanguage, OpSpec, Registration
 
 SCALE = op("ns::scale(Tensor x, float alpha=1.0) -> Tensor")
 SHIFT = op("ns::shift_(Tensor(a!) x, float by=1.0) -> Tensor(a!)")
@@ -79,6 +81,17 @@ def test_ops_added_one_by_one_are_what_is_made_at_once(
     for count in range(1, len(ops)):
         add(root, ops[:count], [ops[count]], registration=way)
     assert files(root) == files(make(tmp_path / "whole", ops, registration=way))
+
+
+def test_ops_of_every_language_are_added_likewise(tmp_path: Path) -> None:
+    more = [
+        replace(op(f"ns::in_{language.value}(Tensor x) -> Tensor"), kernel=language)
+        for language in (KernelLanguage.NUMPY, KernelLanguage.TRITON, KernelLanguage.CPP)
+    ]
+    root = make(tmp_path / "grown", [SCALE])
+    add(root, [SCALE], more[:1])
+    add(root, [SCALE, *more[:1]], more[1:])
+    assert files(root) == files(make(tmp_path / "whole", [SCALE, *more]))
 
 
 def test_an_op_that_needs_longer_lines_relays_what_nobody_edited(tmp_path: Path) -> None:
@@ -240,6 +253,26 @@ def test_a_package_of_other_templates_is_updated_first(tmp_path: Path) -> None:
         plan_addition(root, replace(record, files=changed), spec, 1)
     (root / path).unlink()
     assert plan_addition(root, replace(record, files=changed), spec, 1).changes
+
+
+def test_a_write_that_fails_halfway_leaves_all_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make(tmp_path, [SCALE])
+    shutil.rmtree(root / "tests")
+    before = files(root)
+    real, calls = journal.commit, iter(range(100))
+
+    def commit(item: Staged, *, sync: bool = True) -> None:
+        if next(calls) == 3:
+            raise WriteError(item.path, "the disk is full")
+        real(item, sync=sync)
+
+    monkeypatch.setattr(journal, "commit", commit)
+    with pytest.raises(WriteError, match="the disk is full"):
+        add(root, [SCALE], [SHIFT])
+    assert files(root) == before
+    assert not (root / "tests").exists()
 
 
 @pytest.mark.torch
