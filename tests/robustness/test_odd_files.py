@@ -12,8 +12,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,6 +24,7 @@ from opscaffold.cli.app import main
 from opscaffold.fs.journal import Unit, write_units
 from opscaffold.fs.lock import LockedError
 from opscaffold.fs.text import SourceError, decode
+from opscaffold.source.tree import LONGEST
 
 OPS = """\
 import torch
@@ -338,3 +340,142 @@ def test_a_file_that_libcst_would_die_of_is_left_and_named(
     data = OPS.replace("    return out", "    x" + ".a" * 1_200 + "\n    return out").encode()
     assert survives(root, data) == data
     assert "nested too deeply" in capsys.readouterr().err
+
+
+# -- sizes beyond reason ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("with_ops", [False, True])
+def test_a_file_too_long_to_be_parsed_is_left_and_named_where_it_speaks_of_ops(
+    root: Path, capsys: pytest.CaptureFixture[str], with_ops: bool
+) -> None:
+    data = (OPS.encode() if with_ops else b"") + b"x = 1\n" * (LONGEST // 6 + 1)
+    started = time.process_time()
+    assert survives(root, data) == data
+    assert time.process_time() - started < 10
+    assert ("is longer than" in capsys.readouterr().err) is with_ops
+
+
+def test_of_a_line_of_millions_of_characters_a_little_is_shown(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (root / "ops.py").write_bytes(OPS.encode() + b"\0" * 3_000_000)
+    started = time.process_time()
+    assert main(["check", "ops.py"]) == FOUND
+    assert time.process_time() - started < 3
+    said = capsys.readouterr().out
+    assert "NUL" in said
+    assert len(said) < 2_000
+
+
+# -- trees as they come ----------------------------------------------------------------------------
+
+WRITE = ["migrate", "--write", "--allow-dirty", "--unsafe", "--root", "."]
+
+
+def test_on_a_disk_that_is_read_only_a_check_is_made_and_a_write_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        (disk / "pyproject.toml").write_text("[project]\nname = 'demo'\n", "utf-8")
+        (disk / "ops.py").write_text(OPS, "utf-8")
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        monkeypatch.chdir(disk)
+        assert main(["check", "ops.py"]) == FOUND
+        capsys.readouterr()
+        assert main(WRITE) == USAGE
+        assert "read-only" in capsys.readouterr().err
+        assert (disk / "ops.py").read_text("utf-8") == OPS
+        monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="names are text there")
+def test_names_that_are_no_text_are_checked_migrated_and_named(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = root / os.fsdecode(b"d\xff")
+    folder.mkdir()
+    path = folder / os.fsdecode(b"o\xe9ps.py")
+    path.write_text(OPS, "utf-8")
+    for output in ("text", "concise", "json", "sarif", "github"):
+        assert main(["check", "--root", ".", ".", "--format", output, "--no-cache"]) == FOUND
+        said = capsys.readouterr().out
+        said.encode()
+        assert any(name in said for name in (r"o\xe9ps.py", r"o\udce9ps.py", "o%E9ps.py")), output
+    assert main(WRITE) == OK
+    assert "double_out" in path.read_text("utf-8")
+
+
+def test_links_that_lead_in_circles_are_passed_by(root: Path) -> None:
+    (root / "ops.py").write_text(OPS, "utf-8")
+    (root / "round.py").symlink_to("round.py")
+    (root / "one.py").symlink_to("other.py")
+    (root / "other.py").symlink_to("one.py")
+    (root / "up").symlink_to("..")
+    (root / "here").symlink_to(".")
+    (root / "sub").mkdir()
+    (root / "sub" / "again").symlink_to(root)
+    assert main(["check", "--root", ".", "."]) == FOUND
+    assert main(["check", "--root", ".", "round.py", "sub"]) in (OK, FOUND, USAGE)
+    assert main(WRITE) == OK
+    assert "double_out" in (root / "ops.py").read_text("utf-8")
+    assert (root / "round.py").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        (lambda path: path.write_text("edited = 1\n", "utf-8"), "changed since"),
+        (lambda path: path.unlink(), "vanished"),
+        (lambda path: (path.unlink(), path.mkdir()), "not a regular file"),
+        (lambda path: (path.unlink(), path.symlink_to(path)), "circle"),
+    ],
+    ids=["edited", "gone", "directory", "circle"],
+)
+def test_a_file_that_changes_between_plan_and_write_is_named_and_nothing_is_written(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    what: Callable[[Path], object],
+    reason: str,
+) -> None:
+    for name in ("a", "ops"):
+        (root / f"{name}.py").write_text(OPS.replace("demo", name), "utf-8")
+    from opscaffold.cli import migrate_run
+
+    write = migrate_run.write
+
+    def write_later(*arguments: Any, **options: Any) -> None:
+        what(root / "ops.py")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(migrate_run, "write", write_later)
+    assert main(WRITE) == USAGE
+    said = capsys.readouterr().err
+    assert "ops.py" in said
+    assert reason in said
+    assert (root / "a.py").read_text("utf-8") == OPS.replace("demo", "a")
+    assert not [path for path in root.iterdir() if path.name.startswith(".opscaffold")]
+
+
+@pytest.mark.parametrize("command", [["check", "--no-cache"], ["migrate"]])
+def test_a_file_that_vanishes_while_a_tree_is_read_is_none_of_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    for name in ("a", "ops"):
+        (root / f"{name}.py").write_text(OPS.replace("demo", name), "utf-8")
+    from opscaffold.source import files, project
+
+    find = files.find_files
+
+    def find_and_remove(*arguments: Any, **options: Any) -> list[Path]:
+        found = find(*arguments, **options)
+        (root / "a.py").unlink(missing_ok=True)
+        return found
+
+    assert project is not None
+    for module in list(sys.modules.values()):
+        if getattr(module, "find_files", None) is find:
+            monkeypatch.setattr(module, "find_files", find_and_remove)
+    assert main([*command, "--root", ".", "."]) in (OK, FOUND)
+    assert not (root / "a.py").exists()
