@@ -202,6 +202,11 @@ class _Planner:
         if there is not None:
             self._obstacle(there, "it is there already", "name the op otherwise, or move the file")
             return
+        twin = _twin(self.root, path)
+        if twin is not None:
+            remedy = "rename one, or make their folders packages with an __init__.py"
+            self._obstacle(twin, f"pytest cannot tell it from {path} by its name", remedy)
+            return
         self.changes[path] = (None, new.data)
 
     def _wired(
@@ -279,6 +284,17 @@ def _alike(root: Path, path: PurePosixPath) -> PurePosixPath | None:
         return None
     found = next((name for name in names if name.lower() == path.name.lower()), None)
     return None if found is None else path.with_name(found)
+
+
+def _twin(root: Path, path: PurePosixPath) -> PurePosixPath | None:
+    """A test module of the same name: outside of packages, the name is all that pytest imports."""
+    target = root / path
+    if not path.name.startswith("test_") or (target.parent / "__init__.py").exists():
+        return None
+    for found in sorted((root / path.parts[0]).rglob(path.name)):
+        if found != target and not (found.parent / "__init__.py").exists():
+            return PurePosixPath(found.relative_to(root).as_posix())
+    return None
 
 
 def _lines_added(old: bytes, new: bytes) -> str:

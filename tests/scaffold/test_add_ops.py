@@ -180,6 +180,7 @@ BY_HAND = (
     [
         ("src/demo_ops/ops/shift_.py", "", "it is there already"),
         ("tests/TEST_shift_.py", "", "it is there already"),
+        ("tests/cpu/test_shift_.py", "", "pytest cannot tell it from tests/test_shift_.py"),
         ("src/demo_ops/shift_.py", "", "is a module that the function"),
         (
             "src/demo_ops/mine.py",
@@ -195,6 +196,7 @@ def test_what_is_in_the_way_is_named_and_nothing_is_written(
     tmp_path: Path, path: str, text: str, reason: str
 ) -> None:
     root = make(tmp_path, [SCALE])
+    (root / path).parent.mkdir(exist_ok=True)
     (root / path).write_text(text, "utf-8")
     before = files(root)
     with pytest.raises((CannotAddError, NameTakenError), match=reason):
