@@ -70,6 +70,7 @@ class _Follower:
         self.found.statements[node] = None
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             self.refuse_chance(node)
+            self.imports_within(node)
         for name, use in free_names(node).items():
             self.name(name, use)
 
@@ -102,6 +103,18 @@ class _Follower:
             self.take(first)
         else:
             self.found.foreign.append(f"{name} is bound under a condition")
+
+    def imports_within(self, definition: ast.stmt) -> None:
+        """Note the imports of the project's own modules that a definition makes when it runs."""
+        for node in ast.walk(definition):
+            if isinstance(node, ast.ImportFrom) and (
+                node.level or self.origin.is_own(node.module or "")
+            ):
+                module = f"{'.' * node.level}{node.module or ''}"
+                self.found.foreign.append(f"it imports from {module}, of the same project")
+            elif isinstance(node, ast.Import):
+                own = [a.name for a in node.names if self.origin.is_own(a.name)]
+                self.found.foreign += [f"it imports {n}, of the same project" for n in own]
 
     def imported(self, name: str, statement: ast.Import | ast.ImportFrom) -> None:
         alias = next(a for a in statement.names if (a.asname or a.name.partition(".")[0]) == name)

@@ -109,6 +109,15 @@ def test_add_puts_functions_into_a_package_that_is_there(source: Path, tmp_path:
     assert app.main(["update", "made", "--check"]) == 0
 
 
+def test_the_module_is_never_run(source: Path, tmp_path: Path) -> None:
+    trap = "from pathlib import Path\nPath('ran').touch()\nraise SystemExit(3)\n"
+    source.write_text(trap + MODULE, "utf-8")
+    assert app.main(["new", "made", "--from", "code/module.py:gain"]) == 0
+    assert not (tmp_path / "ran").exists()
+    kernel = (tmp_path / "made" / "src" / "made" / "kernels" / "gain.py").read_text("utf-8")
+    assert "SystemExit" not in kernel
+
+
 def test_an_adopted_package_is_told_what_to_do_instead(
     source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

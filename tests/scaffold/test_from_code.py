@@ -132,6 +132,20 @@ def test_what_needs_its_project_is_imported_from_its_own_module(tmp_path: Path) 
         read(package, code, head=head, mode="copy")
 
 
+def test_an_import_inside_of_the_project_means_an_import_of_the_function(tmp_path: Path) -> None:
+    package = tmp_path / "lib"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "helpers.py").write_text("def twice(x):\n    return x * 2\n", "utf-8")
+    (tmp_path / "pyproject.toml").touch()
+    head = "import torch\nfrom torch import Tensor\n\n\n"
+    for inside in ("from .helpers import twice", "from lib.helpers import twice"):
+        code = f"def f(x: Tensor) -> Tensor:\n    {inside}\n    return twice(x)\n"
+        wrapping = read(package, code, head=head, fake=True)
+        assert wrapping.ops[0].wrapped.imported == "lib.module"
+        assert "of the same project" in wrapping.notes[0]
+
+
 def test_the_author_may_want_an_import(tmp_path: Path) -> None:
     code = "import torch\nfrom torch import Tensor\n\n\n"
     code += "def f(x: Tensor) -> Tensor:\n    return torch.empty_like(x).copy_(x)\n"
