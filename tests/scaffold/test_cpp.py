@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from generated import BROADCAST, DYNAMIC, EXPRESSION, op, package, require, run, write
+from generated import DYNAMIC, EXPRESSION, op, package
 
 from opscaffold.cli.new_texts import next_steps_text
 from opscaffold.scaffold.answers import answers_of, build
@@ -256,11 +256,3 @@ def test_any_op_that_is_not_refused_is_written_with_balanced_brackets() -> None:
 def test_dynamic_results_are_made_before_an_input_is_written() -> None:
     text = source(op("ns::take(Tensor(a!) x, Tensor y) -> Tensor", DYNAMIC))
     assert text.index("ops::selected(") < text.index("ops::write(x, ")
-
-
-@pytest.mark.slow
-def test_the_python_half_passes_lint_and_format(tmp_path: Path) -> None:
-    ops = carried([*UNUSUAL, op("ns::fam2(Tensor x, Tensor y) -> Tensor", BROADCAST, family=True)])
-    made = write(cpp(*ops), tmp_path)
-    require(run(made, "-m", "ruff", "check", "--no-cache", "."))
-    require(run(made, "-m", "ruff", "format", "--no-cache", "--check", "."))

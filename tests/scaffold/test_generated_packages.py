@@ -5,19 +5,28 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from from_reading import made
 from generated import BROADCAST, op, package, require, run, run_tests, write
 
+from opscaffold.scaffold.languages import LANGUAGES
 from opscaffold.scaffold.matrix_ops import UNUSUAL, grid
 from opscaffold.scaffold.matrix_random import random_ops
-from opscaffold.scaffold.spec import OpSpec
+from opscaffold.scaffold.spec import KernelLanguage, OpSpec, Setting
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
 GRID = list(grid())
+
+
+def carried_by_cpp(ops: Iterable[OpSpec]) -> list[OpSpec]:
+    """Those that can have a kernel in C++, with one."""
+    moved = [replace(each, kernel=KernelLanguage.CPP) for each in ops]
+    return [o for o in moved if LANGUAGES[o.kernel].refusal(o, Setting()) is None]
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +41,7 @@ def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("old-grid-ops", GRID, (2, 4)),
         ("unusual-ops", UNUSUAL, (2, 13)),
         ("old-unusual-ops", UNUSUAL, (2, 12)),
+        ("cpp-ops", carried_by_cpp(UNUSUAL), (2, 13)),
         ("random-ops", random_ops(seed=1, count=120), (2, 13)),
         ("old-random-ops", random_ops(seed=2, count=120), (2, 12)),
     ],
