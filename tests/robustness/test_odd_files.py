@@ -337,7 +337,8 @@ def _no_signals() -> Iterator[_Pending]:
 def test_a_file_that_libcst_would_die_of_is_left_and_named(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = OPS.replace("    return out", "    x" + ".a" * 1_200 + "\n    return out").encode()
+    # The comment belongs to the function, which is why both are read as one.
+    data = (OPS + "    # the end\nx" + ".a" * 1_200 + "\n").encode()
     assert survives(root, data) == data
     assert "nested too deeply" in capsys.readouterr().err
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attacks import attacks, patterns, seconds, ways
@@ -31,6 +33,58 @@ OURS = ("opscaffold.cli.template_tools._FILE", "opscaffold.rules.descriptions.")
 # Handed to a function that matches names with it.
 MATCHED = {"opscaffold.rules.unknown_registrar._LIKELY": {"match"}}
 MEGABYTE = 1_000_000
+
+
+# Without a quiet machine only what is far off shows: at this size a square takes ten times as long.
+LARGER = 6_000
+FAR_OFF = 0.08
+
+
+class TooLongError(Exception):
+    """An expression that was stopped at its work."""
+
+
+def is_far_off(pattern: re.Pattern[Any], way: str, text: Any) -> bool:
+    def stop(number: int, frame: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    # Some take as good as for ever. Expressions look for signals while they work.
+    signal.setitimer(signal.ITIMER_VIRTUAL, FAR_OFF * 5)
+    try:
+        return seconds(pattern, way, text) >= FAR_OFF
+    except TooLongError:
+        return True
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+needs_timer = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer to stop by")
+
+
+@needs_timer
+def test_no_expression_is_far_from_taking_time_in_proportion_to_the_text() -> None:
+    found = [(name, pattern) for name, pattern in patterns() if not name.startswith(LIMITED + OURS)]
+    assert len(found) > 40
+    slow = [
+        (name, way, text[:20] + text[-20:])
+        for name, pattern in found
+        for way in MATCHED.get(name) or ways(name)
+        for text in attacks(pattern, LARGER)
+        if is_far_off(pattern, way, text) and is_far_off(pattern, way, text)
+    ]
+    assert slow == []
+
+
+@needs_timer
+@pytest.mark.parametrize(
+    ("bad", "way"),
+    [(r"\s*x?\s*\Z", "match"), (r"\w+\w+\Z", "match"), (r"(a+)+\Z", "match"), (r"a\w*b", "search")],
+)
+def test_a_bad_expression_is_far_off(bad: str, way: str) -> None:
+    pattern = re.compile(bad)
+    assert any(is_far_off(pattern, way, text) for text in attacks(pattern, LARGER))
 
 
 @pytest.mark.timed
