@@ -80,7 +80,13 @@ class Twin:
 
 
 def cores() -> int:
-    """Return how many processors this process may use."""
+    """Return how many processors this process may use: one where all are busy with other work.
+
+    There a twin only takes turns with its owner, and both together do more than one alone.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        if os.getloadavg()[0] >= (os.cpu_count() or 1):
+            return 1
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

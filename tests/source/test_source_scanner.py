@@ -140,3 +140,20 @@ def test_nothing_is_forked_beside_threads(monkeypatch):
 
     monkeypatch.setattr(threading, "active_count", lambda: 2)
     assert not twin._can_fork()
+
+
+@pytest.mark.parametrize(("load", "some"), [(0.5, True), (4.0, False), (9.0, False)])
+def test_a_busy_machine_has_no_processor_for_a_second_process(monkeypatch, load, some):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0), raising=False)
+    assert (twin.cores() > 1) is some
+
+
+def test_where_the_load_is_not_told_all_processors_count(monkeypatch):
+    def untold():
+        raise OSError
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(os, "getloadavg", untold, raising=False)
+    assert twin.cores() == 2
