@@ -18,7 +18,7 @@ from opscaffold.contract.pytypes import strip_alias
 from opscaffold.contract.releases import FIRST_WITH_TAGS, Version
 from opscaffold.scaffold.answers import build, with_defaults
 from opscaffold.scaffold.given import Answers, Given
-from opscaffold.scaffold.matrix_ops import UNUSUAL, grid
+from opscaffold.scaffold.matrix_ops import UNUSUAL, grid, in_numpy
 from opscaffold.scaffold.matrix_random import random_ops
 from opscaffold.scaffold.questions import kind_word
 from opscaffold.scaffold.spec import OpSpec, PackageSpec, Registration
@@ -71,6 +71,7 @@ class Cell:
             "returns": str(len(contract.returns)),
             "sizes": self.op.fake.mode.value,
             "autograd": "yes" if self.op.autograd else "no",
+            "kernel": self.op.kernel.value,
             "torch": _release(self.torch_min),
             "registration": self.registration.value,
         }
@@ -164,7 +165,7 @@ def _parted(cells: Sequence[Cell], most: int) -> Iterator[Sequence[Cell]]:
 
 
 def _pool() -> Iterator[Cell]:
-    for op in (*grid(), *UNUSUAL):
+    for op in (*grid(), *UNUSUAL, *in_numpy()):
         for way in Registration:
             yield Cell(op, registration=way)
             if op.family or op.contract.tags:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from opscaffold.contract.derive import as_inferred
 from opscaffold.contract.grammar import parse_schema
 from opscaffold.contract.kinds import with_kind_tag
 from opscaffold.contract.model import BaseType, Kind, OpContract
-from opscaffold.scaffold.spec import FakeMode, FakeSpec, OpSpec
+from opscaffold.scaffold.spec import FakeMode, FakeSpec, KernelLanguage, OpSpec
 
 SAME, BROADCAST, EXPRESSION, DYNAMIC = FakeMode
 
@@ -90,6 +91,23 @@ def _of(tensors: int, *, numbers: bool) -> Iterator[OpSpec]:
     if tensors > 1:
         both = ", ".join(["Tensor(a!) x", "Tensor(b!) y", *words[2:], *given])
         yield op_of(f"ns::m_{name}_all({both}) -> ()")
+
+
+def in_numpy() -> Iterator[OpSpec]:
+    """One op of each kind whose kernel computes with numpy.
+
+    Those of the other languages need what is not everywhere: a GPU for compiled Triton, a build for
+    C++.
+    """
+    for schema, mode, family in (
+        ("ns::np_add(Tensor x, Tensor y, float alpha=1.5) -> Tensor", BROADCAST, False),
+        ("ns::np_pick(Tensor x, Tensor? y=None) -> (Tensor, Tensor)", DYNAMIC, False),
+        ("ns::np_bump_(Tensor(a!) x, Tensor y) -> Tensor(a!)", SAME, False),
+        ("ns::np_add_out(Tensor x, Tensor y, *, Tensor(a!) out) -> Tensor(a!)", SAME, False),
+        ("ns::np_track(Tensor(a!) x, Tensor y, float alpha=1.5) -> Tensor", SAME, False),
+        ("ns::np_fam(Tensor x, Tensor y, Tensor z) -> Tensor", BROADCAST, True),
+    ):
+        yield replace(op_of(schema, mode, family=family), kernel=KernelLanguage.NUMPY)
 
 
 # Everything beyond the grid: each type of argument and return, and names that get in the way.

@@ -13,6 +13,7 @@ from typing import Any, TYPE_CHECKING
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.fx.experimental import proxy_tensor
 
 INSTALLED = find_spec("triton") is not None
@@ -82,7 +83,8 @@ class _Interpreted:
 
     def __getitem__(self, grid: Any) -> Callable[..., None]:
         def launch(*args: Any, **kwargs: Any) -> None:
-            if proxy_tensor.get_proxy_mode() is not None:
+            traced = proxy_tensor.get_proxy_mode() is not None
+            if traced or any(isinstance(arg, FunctionalTensor) for arg in args):
                 # Left out, the program would be compiled without it.
                 raise RuntimeError("no compiler can see into a kernel that Triton interprets")
             if not any(isinstance(arg, FakeTensor) for arg in args):
