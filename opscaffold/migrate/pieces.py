@@ -12,7 +12,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -78,7 +78,7 @@ def pieces_of(
 
     ``data`` is its text as UTF-8, ``lines`` where each line begins.
     """
-    whole = Piece(0, len(data), "", (tree,))
+    whole = Piece(0, len(data), "", tuple(tree.body))
     if layout is None or not tree.body:
         return [whole]
     found: list[Piece] = []
@@ -92,6 +92,48 @@ def pieces_of(
         else:
             found.append(piece)
     return found
+
+
+def statement_around(
+    piece: Piece, span: tuple[int, int], data: bytes, lines: Sequence[int], layout: Layout | None
+) -> Piece | None:
+    """The simple statement of a piece that holds a span, as a piece of its own.
+
+    None where it shares its lines with others, or it is no simple statement that holds the span.
+    What stands above it is left out: the piece will do for what changes nothing there.
+    """
+    node = _innermost(piece.nodes, span, lines)
+    if layout is None or node is None or hasattr(node, "body"):
+        return None
+    start, end = lines[node.lineno - 1], _end(node, lines)
+    margin = data[start : lines[node.lineno - 1] + node.col_offset]
+    alone = not margin.strip(b" \t") and _REST.match(data, _stop(node, lines))
+    if not alone or data[:start].rstrip(b"\r\n").endswith(b"\\"):
+        return None
+    before = layout.before
+    if margin:
+        before += f"if 0:{layout.newline}{margin.decode()}0{layout.newline}"
+    return Piece(start, end, before, (node,))
+
+
+def _innermost(
+    nodes: Iterable[ast.AST], span: tuple[int, int], lines: Sequence[int]
+) -> ast.stmt | None:
+    """The innermost statement among some, and those in them, that holds a span."""
+    for node in nodes:
+        if isinstance(node, ast.stmt):
+            start, end = lines[node.lineno - 1] + node.col_offset, _stop(node, lines)
+            if not (start <= span[0] and span[1] <= end):
+                continue
+        elif not isinstance(node, ast.ExceptHandler | ast.match_case):
+            continue
+        blocks = ("body", "orelse", "finalbody", "handlers", "cases")
+        found = _innermost((n for b in blocks for n in getattr(node, b, ())), span, lines)
+        if found is not None:
+            return found
+        if isinstance(node, ast.stmt):
+            return node
+    return None
 
 
 def _parts(

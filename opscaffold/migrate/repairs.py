@@ -32,6 +32,7 @@ from opscaffold.migrate.plan_returned import plan_return_nothing
 from opscaffold.migrate.plan_schema import plan_tag_schema
 from opscaffold.migrate.plan_tag import plan_add_tag
 from opscaffold.migrate.refusal import RefusalError
+from opscaffold.migrate.rewrite_file import refuse_unreadable
 from opscaffold.migrate.syntax import SyntaxMismatchError
 from opscaffold.source.model import Op
 
@@ -90,6 +91,10 @@ def plan_repair(context: Context, op: Op, findings: Sequence[Finding]) -> OpPlan
     planner = PLANNERS[type(findings[0].intent)]  # type: ignore[index]
     try:
         plan = planner(context, op, findings)
+        for path, edits in plan.edits.items():
+            module = context.project.module_for(path)
+            if module is not None:
+                refuse_unreadable(context.syntaxes.of(module), edits)
     except RefusedError as refused:
         return Refused(op, refused.reasons)
     except RefusalError as refusal:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, TypeVar
 
 import libcst as cst
 from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 
-from opscaffold.migrate.pieces import Piece, layout_of, pieces_of
+from opscaffold.migrate.pieces import Piece, layout_of, pieces_of, statement_around
 from opscaffold.source.model import Module
 
 Key = tuple[int, int]
@@ -58,7 +59,7 @@ class Syntax:
     """The libcst trees of one module, and the way from ``ast`` nodes into them.
 
     The module is read piece by piece, each when it is first asked for. ``spans`` has the nodes
-    of those that were read.
+    of all that was read, which may be part of a piece and a statement of it read by itself.
     """
 
     def __init__(self, module: Module, *, whole: bool = False) -> None:
@@ -75,9 +76,11 @@ class Syntax:
         self.pieces = pieces_of(module.tree, self._data, self._lines, self._layout)
         self._starts = [piece.start for piece in self.pieces]
         self._trees: dict[int, cst.Module] = {}
+        self._statements: dict[int, tuple[Piece, cst.Module] | None] = {}
         self._by_key: dict[Key, list[cst.CSTNode]] = {}
         self.spans: dict[cst.CSTNode, Key] = {}
 
+    @cached_property
     def whole(self) -> Syntax:
         """The same module, read as one."""
         return Syntax(self._module, whole=True)
@@ -92,10 +95,25 @@ class Syntax:
         Raises SyntaxMismatchError where it would not print the same text.
         """
         if index not in self._trees:
-            self._trees[index] = self._read(self.pieces[index])
+            self._trees[index], spans = self._read(self.pieces[index])
+            for node, key in spans.items():
+                self._by_key.setdefault(key, []).append(node)
         return self._trees[index]
 
-    def _read(self, piece: Piece) -> cst.Module:
+    def statement(self, key: Key) -> tuple[Piece, cst.Module] | None:
+        """The simple statement that holds a span, read by itself; None where that cannot be.
+
+        Raises SyntaxMismatchError likewise.
+        """
+        index = self.index(key)
+        piece = statement_around(self.pieces[index], key, self._data, self._lines, self._layout)
+        if piece is None:
+            return None
+        if piece.start not in self._statements:
+            self._statements[piece.start] = piece, self._read(piece)[0]
+        return self._statements[piece.start]
+
+    def _read(self, piece: Piece) -> tuple[cst.Module, dict[cst.CSTNode, Key]]:
         if any(_is_deeper(node, _DEEPEST) for node in piece.nodes):
             raise SyntaxMismatchError("it is nested too deeply to be rewritten")
         text = piece.before + self._data[piece.start : piece.end].decode()
@@ -112,19 +130,20 @@ class Syntax:
             tree = tree.with_changes(default_indent=self._layout.indent)
         wrapper = _Wrapper(tree, unsafe_skip_copy=True)
         moved = piece.start - len(piece.before.encode())
-        for node, span in wrapper.resolve(ByteSpanPositionProvider).items():
-            key = span.start + moved, span.start + span.length + moved
-            if key[0] >= piece.start:
-                self.spans[node] = key
-                self._by_key.setdefault(key, []).append(node)
-        return wrapper.module
+        spans = {
+            node: (span.start + moved, span.start + span.length + moved)
+            for node, span in wrapper.resolve(ByteSpanPositionProvider).items()
+            if span.start + moved >= piece.start
+        }
+        self.spans |= spans
+        return wrapper.module, spans
 
-    def rewritten(self, trees: Mapping[int, cst.Module]) -> str | None:
+    def rewritten(self, trees: Iterable[tuple[Piece, cst.Module]]) -> str | None:
         """The text with some pieces as they are now; None if they cannot stand where they stood."""
         parts: list[str] = []
         at = 0
-        for index, tree in sorted(trees.items()):
-            piece, code = self.pieces[index], tree.code
+        for piece, tree in sorted(trees, key=lambda pair: pair[0].start):
+            code = tree.code
             if not code.startswith(piece.before):
                 return None
             code = code[len(piece.before) :]
@@ -135,15 +154,7 @@ class Syntax:
         return "".join([*parts, self._data[at:].decode()])
 
     def key(self, node: ast.AST) -> Key:
-        """The byte span of an ``ast`` node.
-
-        Raises SyntaxMismatchError where libcst does not do for the piece that holds it.
-        """
-        key = self._key(node)
-        self.tree(self.index(key))
-        return key
-
-    def _key(self, node: ast.AST) -> Key:
+        """The byte span of an ``ast`` node."""
         line, column = node.lineno, node.col_offset  # type: ignore[attr-defined]
         last, end = node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
         return self._lines[line - 1] + column, self._lines[last - 1] + end
@@ -160,16 +171,18 @@ class Syntax:
     def inside(self, span: Key, kind: type[_N]) -> Iterator[tuple[Key, _N]]:
         """The nodes of this kind at or inside the span of a node, with their own spans."""
         self.tree(self.index(span))
-        for node, key in self.spans.items():
-            if isinstance(node, kind) and span[0] <= key[0] and key[1] <= span[1]:
-                yield key, node
+        for key, nodes in self._by_key.items():
+            if span[0] <= key[0] and key[1] <= span[1]:
+                yield from ((key, node) for node in nodes if isinstance(node, kind))
 
     def find(self, node: ast.AST, kind: type[_N]) -> _N:
         """The libcst node of this kind that stands where the ``ast`` node stands.
 
         Raises SyntaxMismatchError where there is none.
         """
-        for found in self._by_key.get(self.key(node), ()):
+        key = self.key(node)
+        self.tree(self.index(key))
+        for found in self._by_key.get(key, ()):
             if isinstance(found, kind):
                 return found
         line = getattr(node, "lineno", 1)

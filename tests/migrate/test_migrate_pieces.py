@@ -12,7 +12,7 @@ import pytest
 import opscaffold
 from opscaffold.fs.text import SourceText
 from opscaffold.migrate.edits import FileEdits, Template
-from opscaffold.migrate.rewrite_file import rewrite
+from opscaffold.migrate.rewrite_file import refuse_unreadable, rewrite
 from opscaffold.migrate.syntax import Syntax, SyntaxMismatchError
 from opscaffold.source.load import parse_module
 from opscaffold.source.model import Module
@@ -54,7 +54,7 @@ def module_of(text: str) -> Module:
 def both(text: str, edits: FileEdits) -> tuple[str, str]:
     """The rewritten text, by pieces and by the whole."""
     syntax = Syntax(module_of(text))
-    return rewrite(syntax, edits), rewrite(syntax.whole(), edits)
+    return rewrite(syntax, edits), rewrite(syntax.whole, edits)
 
 
 def changed_everywhere(syntax: Syntax, module: Module, chance: random.Random) -> FileEdits:
@@ -85,7 +85,7 @@ def test_pieces_come_to_the_same_text_as_the_whole(ending: str) -> None:
         syntax = Syntax(module)
         edits = changed_everywhere(syntax, module, chance)
         cut += len(syntax.pieces) > 3
-        assert rewrite(syntax, edits) == rewrite(syntax.whole(), edits), path
+        assert rewrite(syntax, edits) == rewrite(syntax.whole, edits), path
     assert cut
 
 
@@ -128,7 +128,7 @@ def test_methods_of_a_large_class_are_read_by_themselves() -> None:
     module = module_of(CLASS)
     syntax = Syntax(module)
     (last,) = [n for n in module.parents if isinstance(n, ast.FunctionDef) and n.name == "last"]
-    syntax.key(last.body[0])
+    syntax.find(last, cst.FunctionDef)
     read = [node for node in syntax.spans if isinstance(node, cst.FunctionDef)]
     assert [node.name.value for node in read] == ["last"]
 
@@ -152,13 +152,26 @@ def test_a_class_that_loses_its_methods_keeps_a_body(count: int) -> None:
 def test_what_libcst_cannot_read_only_matters_where_it_changes() -> None:
     deep = "(" * 150 + "1" + ")" * 150
     nested = "x = " + "-" * 1500 + "1"
-    text = f"def f():\n    return call(1)\n\n\ny = {deep}\n{nested}\n"
+    text = f"x = call(1)\n\n\ny = {deep}\n{nested}\n"
     try:
         module = module_of(text)
     except AssertionError:
         pytest.skip("Python does not read it either")
     syntax = Syntax(module)
-    call, deepest = module.tree.body[0], module.tree.body[-1]
-    assert syntax.key(call)
-    with pytest.raises(SyntaxMismatchError, match="too deeply"):
-        syntax.key(deepest)
+    for node, refused in ((module.tree.body[0], False), (module.tree.body[-1], True)):
+        edits = FileEdits(expressions={syntax.key(node.value): Template("0")})  # type: ignore[attr-defined]
+        if refused:
+            with pytest.raises(SyntaxMismatchError, match="too deeply"):
+                refuse_unreadable(syntax, edits)
+        else:
+            refuse_unreadable(syntax, edits)
+            assert rewrite(syntax, edits).startswith("x = 0\n")
+
+
+def test_a_change_in_a_simple_statement_reads_that_statement_alone() -> None:
+    module = module_of(CLASS)
+    syntax = Syntax(module)
+    call = max((n for n in module.parents if isinstance(n, ast.Call)), key=lambda n: n.lineno)
+    text = rewrite(syntax, FileEdits(keywords={syntax.key(call): {"more": "1"}}))
+    assert text == CLASS.replace("call(3)", "call(3, more=1)")
+    assert not any(isinstance(node, cst.FunctionDef) for node in syntax.spans)
