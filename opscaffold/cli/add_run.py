@@ -14,11 +14,14 @@ from opscaffold.fs.atomic import shown
 from opscaffold.fs.paths import real_path
 from opscaffold.scaffold.add import Addition, plan_addition
 from opscaffold.scaffold.answers import build, missing, op_names, with_defaults
-from opscaffold.scaffold.given import AnswerError, Answers, Table
+from opscaffold.scaffold.given import AnswerError, Answers, Given, Table
 from opscaffold.scaffold.managed import find_package, read_record
 from opscaffold.scaffold.managed_render import placed
 from opscaffold.scaffold.own_templates import templates_of
 from opscaffold.scaffold.spec import PackageSpec
+
+# Nobody calls an op this.
+_TRIAL = "op_trial_0"
 
 
 class Run:
@@ -80,7 +83,7 @@ class Run:
         given = self._together(given)
         if not all_questions and len(given.ops) > self._settled and not missing(given):
             return self._plan(build(given))
-        # What is in the way is said before anybody answers, as far as it is known by then.
+        self._try()
         planned: list[Addition] = []
 
         def summary(spec: PackageSpec) -> str:
@@ -102,6 +105,12 @@ class Run:
             typer.echo("\nopscaffold: interrupted; nothing was written", err=True)
             raise typer.Exit(INTERRUPTED) from None
         return planned[0] if planned else self._plan(spec)
+
+    def _try(self) -> None:
+        """Say what is in the way of any op, before anybody answers a question in vain."""
+        table = {"name": Given(_TRIAL)}
+        answers = Answers(self.record.answers.package, (*self.record.answers.ops, table))
+        self._plan(build(with_defaults(answers)))
 
     @property
     def _settled(self) -> int:

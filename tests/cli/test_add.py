@@ -177,3 +177,22 @@ def test_on_a_terminal_ops_are_asked_for_and_shown(made: Path) -> None:
         child.close(force=True)
     assert child.exitstatus == 1
     assert not (made / "src/my_ops/ops/blend.py").exists()
+
+
+def test_what_is_in_the_way_is_said_before_a_question_is_asked(made: Path) -> None:
+    pexpect = pytest.importorskip("pexpect")
+    (made / "README.md").write_text("# Mine\n", "utf-8")
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "opscaffold", "add", str(made)],
+        encoding="utf-8",
+        timeout=60,
+        env={**os.environ, "TERM": "dumb", "PYTHONPATH": ROOT},
+    )
+    try:
+        child.expect_exact("table of ops")
+        child.expect(pexpect.EOF)
+        child.close()
+    finally:
+        child.close(force=True)
+    assert child.exitstatus == 2
