@@ -93,5 +93,6 @@ kill: $(VENV)/ready ## Kill writes of hundreds of files at random moments, and s
 
 stress: $(VENV)/ready ## Run check and migrate on the standard library and site-packages (hours)
 	@$(RUN) pytest -q -m timed tests
+	@OPSCAFFOLD_FUZZ=1000 $(RUN) pytest -q tests/robustness/test_fuzzed_inputs.py
 	@$(VENV)/bin/python tests/robustness/stress.py --planters ''
 	@$(VENV)/bin/python tests/robustness/stress.py --share 0.02

@@ -40,7 +40,7 @@ double(x, out=y)
 """
 OK, NO, USAGE = 0, 1, 2
 # `make stress` asks for more.
-EXAMPLES = int(os.environ.get("OPSCAFFOLD_FUZZ", "20"))
+EXAMPLES = int(os.environ.get("OPSCAFFOLD_FUZZ", "15"))
 QUICK = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 # To make a package takes a while.
 QUICKER = settings(QUICK, max_examples=max(EXAMPLES // 2, 1))
