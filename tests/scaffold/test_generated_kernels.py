@@ -33,6 +33,13 @@ def test_numpy_and_triton_kernels_in_one_package(tmp_path: Path) -> None:
     assert not any("numpy" in line for line in skipped)
     if importlib.util.find_spec("triton") is not None:
         assert "Triton is not installed" not in output
+        program = (
+            "import torch, mixed_ops as o\n"
+            "f = torch.compile(o.track_triton, backend='aot_eager')\n"
+            "f(torch.ones(2), torch.ones(2))"
+        )
+        done = run(made / "src", "-c", program, TRITON_INTERPRET="1")
+        assert "no compiler can see into a kernel that Triton interprets" in done.stderr
         return
     assert "Triton is not installed" in output
     program = "import torch, mixed_ops as o; o.track_triton(torch.ones(2), torch.ones(2))"
