@@ -269,6 +269,12 @@ REFUSED = {
         "a number",
         "Tensor of no",
     ),
+    "an argument that torch.compile trips over": (
+        "def f(x: Tensor, mode: int) -> None:\n    x.add_(mode)\n",
+        0,
+        "has one named mode",
+        "otherwise",
+    ),
     "a dtype with a default": (
         (
             "def f(n: int, d: torch.dtype = torch.float32) -> Tensor:\n"

@@ -185,7 +185,9 @@ def tried(
     for call in (base, *_varied(base, slots)):
         try:
             given = _given(kernel, device, slots, omitted, sized, call)
-            kernel(**given, **dict.fromkeys(omitted))
+            result = kernel(**given, **dict.fromkeys(omitted))
+            if _has_nan(result):
+                continue
             if op is not None:
                 op(**_given(kernel, device, slots, omitted, sized, call))
         except Exception:  # it says in this way that it does not take the call
@@ -194,6 +196,13 @@ def tried(
         keywords = [name for name in given if slots[name].keyword or call.defaults]
         args = tuple(value for name, value in given.items() if name not in keywords)
         yield Sample(args, {name: given[name] for name in keywords}, call.label)
+
+
+def _has_nan(value: Any) -> bool:
+    """Whether a result equals nothing, not even itself: opcheck takes it for a difference."""
+    if isinstance(value, Tensor):
+        return value.is_floating_point() and bool(value.isnan().any())
+    return isinstance(value, list | tuple) and any(_has_nan(item) for item in value)
 
 
 def _first_taken(
@@ -210,11 +219,12 @@ def _first_taken(
             for call in _candidates(slots, sized) if _FOUND[key] is None else ():
                 try:
                     given = _given(kernel, place, slots, omitted, sized, call)
-                    kernel(**given, **dict.fromkeys(omitted))
+                    result = kernel(**given, **dict.fromkeys(omitted))
                 except Exception:  # it says in this way that it does not take the call
                     continue
-                _FOUND[key] = call
-                break
+                if not _has_nan(result):
+                    _FOUND[key] = call
+                    break
     return _FOUND[key]
 
 
