@@ -173,6 +173,7 @@ class Run:
     def write(self, planned: Addition) -> None:
         """Write all of it or nothing, and say what comes next."""
         from opscaffold.scaffold.add_write import write_addition
+        from opscaffold.scaffold.languages import LANGUAGES
 
         write_addition(planned)
         names = [name for op in planned.ops for name in op_names(op)]
@@ -181,7 +182,9 @@ class Run:
         typer.echo(f"Added {what} ({some}) to {shown(self.root)}:")
         typer.echo(self._files(planned))
         self._say_by_hand(planned)
-        typer.echo("Next: edit the new modules and samples, then python -m pytest")
+        built = not all(LANGUAGES[op.kernel].registers for op in planned.ops)
+        then = "python -m pip install --no-build-isolation -e '.[test]', then " if built else ""
+        typer.echo(f"Next: edit the new modules and samples, then {then}python -m pytest")
 
     def _summary(self, planned: Addition) -> str:
         from dataclasses import replace
