@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from generated import DYNAMIC, EXPRESSION, op, package
 
+from opscaffold.cli import app
 from opscaffold.cli.new_texts import next_steps_text
 from opscaffold.scaffold.answers import answers_of, build
 from opscaffold.scaffold.cpp_names import Identifiers, literal
@@ -256,3 +257,20 @@ def test_any_op_that_is_not_refused_is_written_with_balanced_brackets() -> None:
 def test_dynamic_results_are_made_before_an_input_is_written() -> None:
     text = source(op("ns::take(Tensor(a!) x, Tensor y) -> Tensor", DYNAMIC))
     assert text.index("ops::selected(") < text.index("ops::write(x, ")
+
+
+def test_a_package_of_other_kernels_becomes_one_that_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = "my_ops::scale(Tensor x) -> Tensor", "my_ops::grow(Tensor(a!) x) -> ()"
+    assert app.main(["new", "my-ops", "--schema", first, "--output-dir", str(tmp_path)]) == 0
+    monkeypatch.chdir(tmp_path / "my-ops")
+    assert app.main(["add", "--kernel", "cpp", "--schema", second]) == 0
+    assert "pip install --no-build-isolation -e" in capsys.readouterr().out
+    ops: tuple[dict[str, Given], ...] = (
+        {"schema": Given(first)},
+        {"schema": Given(second), "kernel": Given("cpp")},
+    )
+    wanted = preview(build(Answers({"package": Given("my-ops")}, ops)))
+    for path in ("csrc/grow.cpp", "csrc/ops.h", "setup.py", "pyproject.toml", "tests/conftest.py"):
+        assert Path(path).read_text() == wanted[Path(path)]

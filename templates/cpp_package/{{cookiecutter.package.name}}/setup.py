@@ -10,10 +10,11 @@ from pathlib import Path
 from setuptools import setup
 
 try:
+    import setuptools.command.bdist_wheel  # noqa: F401
     import torch
     from torch.utils import cpp_extension
-except ImportError:
-    sys.exit("torch must be installed to build this package: pip install with --no-build-isolation")
+except ImportError as error:
+    sys.exit(f"{error}: torch and setuptools 70.1 or newer are needed to build this package")
 
 ROOT = Path(__file__).resolve().parent
 # The oldest torch that the library runs with, as the headers of the stable ABI read it.
