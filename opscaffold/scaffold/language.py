@@ -123,12 +123,6 @@ class Language:
         """Statements at the start of the public function, behind those on gradients."""
         return []
 
-    def contract_lines(self, plan: OpPlan) -> list[str]:
-        """Sentences about the kernel for the module's docstring, below its promises."""
-        return []
-
-    # Its tests and samples.
-
     def raises(self, plan: OpPlan, form: Form) -> list[str]:
         """Sentences about what the public function raises, for its docstring."""
         return []
@@ -140,6 +134,12 @@ class Language:
     def unneeded(self, plan: OpPlan) -> Sequence[str]:
         """Names of ``_contract`` that a placeholder would need, and this kernel does not."""
         return ()
+
+    def contract_lines(self, plan: OpPlan) -> list[str]:
+        """Sentences about the kernel for the module's docstring, below its promises."""
+        return []
+
+    # Its tests and samples.
 
     def sample_lines(self, plan: OpPlan) -> Lines:
         """Statements at the start of a function that yields samples for ``device``."""

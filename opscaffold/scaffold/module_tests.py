@@ -123,7 +123,7 @@ class FormTests:
         return [*found, *self.plan.language.more_tests(self)]
 
     def _path(self) -> str:
-        return f"{self.module}.ops.{self.plan.first.name.lower()}"
+        return f"{self.plan.package.ops_package}.{self.plan.first.name.lower()}"
 
     def _compilation(self) -> list[Function]:
         returns = self.form.contract.returns

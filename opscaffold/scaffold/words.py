@@ -92,8 +92,8 @@ def public_doc(plan: OpPlan, form: Form) -> list[str]:
         lines += ["", f"Raises RuntimeError under forward-mode differentiation.{backward}"]
     if form.kind is Kind.OUT and op.wraps is None:
         lines += ["Raises ValueError for a buffer of another shape, dtype or device."]
-    return lines
     more = plan.language.raises(plan, form)
     if more and len(lines) == 1:
         lines.append("")
     lines += more
+    return lines
