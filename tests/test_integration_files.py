@@ -124,15 +124,18 @@ def test_the_action_takes_paths_and_arguments_as_words(project: Path) -> None:
     )
     assert (code, told["GITHUB_OUTPUT"]) == (0, "findings=0\n"), output
     trap = project.parent / "trap"
-    code, output, _ = run_action(project, paths=f"$(touch '{trap}')")
+    (project.parent / "GITHUB_OUTPUT").unlink()
+    code, output, told = run_action(project, paths=f"$(touch '{trap}')")
     assert code == 2
     assert not trap.exists()
+    assert told["GITHUB_OUTPUT"] == "", "no check, no number of findings"
 
 
 def test_the_action_refuses_what_it_does_not_know(project: Path) -> None:
-    code, output, _ = run_action(project, run="check everything")
-    assert code == 2
-    assert output.startswith("::error ")
+    for run in ("check everything", " "):
+        code, output, _ = run_action(project, run=run)
+        assert code == 2
+        assert output.startswith("::error ")
 
 
 def test_every_input_of_the_action_reaches_the_script() -> None:

@@ -11,6 +11,10 @@ lines() {
     done <<< "$1"
 }
 
+if [ -z "${INPUT_RUN//[[:space:]]/}" ]; then
+    echo "::error title=opscaffold::run: nothing to run: name check, migrate, template or update"
+    exit 2
+fi
 for step in $INPUT_RUN; do
     case "$step" in
     check | migrate | template | update) ;;
@@ -57,7 +61,10 @@ for step in $INPUT_RUN; do
         found="$(opscaffold check --format github ${more[@]+"${more[@]}"} -- ${paths[@]+"${paths[@]}"})"
         code=$?
         [ -z "$found" ] || printf '%s\n' "$found"
-        echo "findings=$(printf '%s' "$found" | grep -c '^::')" >> "${GITHUB_OUTPUT:-/dev/null}"
+        # What ended otherwise has not looked, which is not the same as nothing found.
+        if [ "$code" -le 1 ]; then
+            echo "findings=$(printf '%s' "$found" | grep -c '^::')" >> "${GITHUB_OUTPUT:-/dev/null}"
+        fi
         note "$code" opscaffold check
         if [ -n "$INPUT_SARIF" ] && [ "$code" -le 1 ]; then
             opscaffold check --format sarif --output "$INPUT_SARIF" --exit-zero \

@@ -70,6 +70,8 @@ def _line(entry: Entry) -> str:
 
 
 def _summary(update: Update, *, written: bool) -> Iterator[str]:
+    from opscaffold.scaffold.update_plan import MARKED
+
     changes, conflicts = len(update.changes), len(update.conflicts)
     if not update.writes and not conflicts:
         yield f"current: opscaffold would change nothing in {_files(len(update.entries))}"
@@ -81,7 +83,7 @@ def _summary(update: Update, *, written: bool) -> Iterator[str]:
         yield f"{' and '.join(what)} {done}brought up to date{hint}"
     if conflicts:
         yield f"{_files(conflicts)} in conflict"
-        left = [entry for entry in update.conflicts if not entry.writes]
+        left = [e for e in update.conflicts if not e.writes and e.reason != MARKED]
         if left:
             yield (
                 "those that hold no new markers are as they were, and the next update tries again. "

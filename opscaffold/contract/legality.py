@@ -183,6 +183,14 @@ def _parameters(contract: OpContract, release: Release) -> Iterator[Problem]:
                     parameter.name,
                 )
             defaulted = parameter.name if parameter.default is not None else defaulted
+        if parameter.name == "mode" and contract.mutated:
+            yield Problem(
+                "mode-argument",
+                "torch.compile fails for every op that mutates an argument and has one called "
+                "'mode'",
+                "rename it",
+                "mode",
+            )
         yield from _parameter(contract, parameter, release)
 
 

@@ -28,6 +28,10 @@ from opscaffold.scaffold.wiring_error import WiringError
 
 Files = Mapping[PurePosixPath, Generated]
 
+_BRING_BACK = "bring it back from version control"
+# Whatever ops there are, their modules and tests import these.
+_NEEDED = frozenset({"__init__.py", "_contract.py", "opscaffold_checks.py"})
+
 
 class CannotAddError(UserError):
     """The package cannot take the ops as it is. The text names each place, and what would do."""
@@ -180,21 +184,29 @@ class _Planner:
     # File by file.
 
     def _file(self, path: PurePosixPath, old: Generated | None, new: Generated, width: int) -> None:
-        if old is not None and old.data == new.data:
-            return
         theirs = read_below(self.root, path)
-        if isinstance(theirs, Unusable):
-            self._obstacle(path, f"it {theirs.reason}")
-        elif old is None:
+        if old is not None and old.data == new.data:
+            if theirs is None and path.name in _NEEDED and not self.record.adopted:
+                self._obstacle(path, "it is gone, and ops need it", _BRING_BACK)
+            return
+        if isinstance(theirs, Unusable) and (old is None or path not in self.left):
+            self._obstacle(
+                path, f"it {theirs.reason}", f"put the file itself there, or --by-hand {path}"
+            )
+        elif old is None and not isinstance(theirs, Unusable):
             self._new_file(path, theirs, new)
+        elif old is None:
+            return
         elif path in self.left:
             if theirs is not None:
                 self.by_hand.append(ByHand(str(path), _lines_added(old.data, new.data)))
         elif theirs is None and self.record.adopted and path.name == "conftest.py":
             self.by_hand.append(ByHand(str(path), _lines_added(old.data, new.data)))
         elif theirs is None:
-            self._obstacle(path, "it is gone", f"or --by-hand {path} where you need none")
-        else:
+            self._obstacle(
+                path, "it is gone", f"{_BRING_BACK}, or --by-hand {path} where you need none"
+            )
+        elif isinstance(theirs, Found):
             self._wired(path, theirs, old, new, width)
 
     def _new_file(self, path: PurePosixPath, theirs: Found | None, new: Generated) -> None:

@@ -320,14 +320,6 @@ class _Maker:
         """Raise FromError for what PyTorch would refuse of the op."""
         spec = self.function.args
         nodes = {a.arg: a for a in (*spec.args, *spec.kwonlyargs)}
-        if contract.mutated and "mode" in nodes:
-            raise FromError(
-                self.origin.shown,
-                nodes["mode"],
-                "torch.compile cannot call an op that writes an argument and has one named mode "
-                "(torch 2.13)",
-                "name the argument otherwise in the function",
-            )
         try:
             refuse_unusable(contract)
         except RefusedError as error:

@@ -25,6 +25,8 @@ from opscaffold.scaffold.merge import (
 )
 from opscaffold.scaffold.update_renames import renamed
 
+MARKED = "markers of an earlier update still stand in it: settle them by hand, then update again"
+
 
 class Action(enum.Enum):
     """What happens to a file."""
@@ -178,7 +180,7 @@ class _Planner:
     def marked(self, path: PurePosixPath, mine: Found, base: Generated | None) -> Entry | None:
         if not has_markers(mine.data) or (base is not None and has_markers(base.data)):
             return None
-        reason = "markers of an earlier update still stand in it"
+        reason = MARKED
         return Entry(path, Action.CONFLICT, reason, old=mine.data, new=mine.data, base=base)
 
     def merged(

@@ -227,7 +227,8 @@ def test_markers_stand_where_they_were_chosen_and_are_no_success(made: Update) -
     assert "<<<<<<< yours\n## My commands\n" in made.text("README.md")
     code, out, _ = made.run("--check")
     assert code == 1
-    assert "markers of an earlier update still stand in it" in out
+    assert "markers of an earlier update still stand in it: settle them by hand" in out
+    assert "--conflict" not in out, "no side can be chosen here"
     text = made.text("README.md")
     kept = text[: text.index("<<<<<<< yours")] + text[text.index(">>>>>>> generated now\n") + 22 :]
     (made.root / "README.md").write_text(kept, "utf-8")

@@ -56,6 +56,7 @@ ILLEGAL = [
     ("f(Tensor x, ...) -> Tensor", (), ["varargs"], "list argument"),
     ("f(Tensor x) -> ...", (), ["varargs", "no-effect"], "list argument"),
     ("f(int n=1, Tensor x) -> Tensor", (), ["default-order"], "move 'x' to the front"),
+    ("f(Tensor(a!) x, int mode=1) -> ()", (), ["mode-argument"], "rename it"),
     ("f(Tensor x, Dict(str, int) d) -> Tensor", (), ["parameter-type"], "several arguments"),
     ("f(Tensor x, MemoryFormat m) -> Tensor", (), ["parameter-type"], "use Tensor"),
     ("f(Tensor x, Tensor[]? y) -> Tensor", (), ["parameter-type"], "annotate list[Tensor]"),

@@ -54,7 +54,7 @@ def define(contract: OpContract) -> str:
 FUNCTIONAL = [
     "ns::f(Tensor x) -> Tensor",
     "ns::f(Tensor x, Tensor y, float alpha=1.0, int n=2) -> Tensor",
-    'ns::f(Tensor x, Tensor? b=None, int[]? k=None, *, str mode="it\'s") -> Tensor',
+    'ns::f(Tensor x, Tensor? b=None, int[]? k=None, *, str how="it\'s") -> Tensor',
     "ns::f(Tensor x, Tensor[] ys, Tensor?[] zs, float[] w, bool flag=False) -> Tensor",
     'ns::f(Tensor x, Scalar s=1, ScalarType d=float32, Device e="cuda:0") -> Tensor',
     "ns::f(Tensor x, Scalar[] s, ScalarType? d=None, Device? e=None) -> (Tensor, Tensor)",
@@ -172,13 +172,19 @@ def _double(x: Any) -> None:
             lambda x: x.view(-1),
             (torch.ones(3),),
         ),
+        (
+            "ns::f(Tensor(a!) x, int mode) -> ()",
+            lambda x, mode: _double(x),
+            None,
+            (torch.ones(3), 1),
+        ),
     ],
 )
 def test_what_we_refuse_for_compile_fails_under_compile(
     schema: str, kernel: Kernel, fake: Kernel | None, arguments: tuple[Any, ...]
 ) -> None:
     op = _register(schema, kernel, fake)
-    with pytest.raises(Exception, match=r"alias|append"):
+    with pytest.raises(Exception, match=r"alias|append|'mode'"):
         torch.library.opcheck(op, arguments, test_utils="test_aot_dispatch_static")
 
 
@@ -187,6 +193,7 @@ def test_what_we_refuse_for_compile_fails_under_compile(
     [
         ("(Tensor(a!) x) -> Tensor", lambda x: _double(x) or x + 1, torch.empty_like),
         ("(Tensor x) -> SymInt", lambda x: 1, lambda x: 1),
+        ("(Tensor x, int mode=1) -> Tensor", lambda x, mode=1: x + 1, lambda x, mode=1: x + 1),
         ("(Tensor x) -> Tensor[]", lambda x: [x + 1], lambda x: [torch.empty_like(x)]),
         ("(Tensor(a!)[] x) -> ()", lambda x: [_double(y) for y in x] and None, None),
     ],

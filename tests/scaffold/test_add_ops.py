@@ -214,7 +214,31 @@ def test_every_obstacle_is_told_at_once_with_what_to_write_by_hand(tmp_path: Pat
     assert "README.md: its table of ops" in text
     assert "    | `demo_ops.shift_` | in-place |" in text
     assert "--by-hand README.md" in text
-    assert "opscaffold_samples.py: it is gone" in text
+    assert "opscaffold_samples.py: it is gone; bring it back from version control" in text
+
+
+def test_what_every_op_imports_must_be_there(tmp_path: Path) -> None:
+    root = make(tmp_path, [SCALE])
+    (root / "src" / "demo_ops" / "ops" / "__init__.py").unlink()
+    with pytest.raises(CannotAddError, match=r"ops/__init__\.py: it is gone, and ops need it"):
+        add(root, [SCALE], [SHIFT])
+    (root / "src" / "demo_ops" / "ops" / "__init__.py").touch()
+    (root / ".github" / "workflows" / "ci.yml").unlink()
+    add(root, [SCALE], [SHIFT])
+
+
+def test_a_link_is_left_to_its_author_where_they_say_so(tmp_path: Path) -> None:
+    root = make(tmp_path, [SCALE])
+    readme = root / "README.md"
+    readme.rename(tmp_path / "elsewhere.md")
+    readme.symlink_to(tmp_path / "elsewhere.md")
+    with pytest.raises(CannotAddError, match=r"README\.md: it is a symbolic link; put the file"):
+        add(root, [SCALE], [SHIFT])
+    spec = package("demo-ops", [SCALE, SHIFT])
+    by_hand = [PurePosixPath("README.md")]
+    planned = plan_addition(root, read_record(root), spec, 1, by_hand=by_hand)
+    assert PurePosixPath("README.md") not in planned.changes
+    assert "demo_ops.shift_" in planned.by_hand[0].text
 
 
 def test_a_file_is_left_to_its_author_who_is_told_what_it_needs(tmp_path: Path) -> None:
@@ -261,6 +285,8 @@ def test_a_write_that_fails_halfway_leaves_all_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = make(tmp_path, [SCALE])
+    # A folder has to be made, then; without this, its loss would be refused.
+    monkeypatch.setattr("opscaffold.scaffold.add._NEEDED", frozenset())
     shutil.rmtree(root / "tests")
     before = files(root)
     real, calls = journal.commit, iter(range(100))

@@ -272,8 +272,8 @@ REFUSED = {
     "an argument that torch.compile trips over": (
         "def f(x: Tensor, mode: int) -> None:\n    x.add_(mode)\n",
         0,
-        "has one named mode",
-        "otherwise",
+        "has one called 'mode'",
+        "rename it",
     ),
     "a dtype with a default": (
         (
