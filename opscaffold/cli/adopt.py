@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opscaffold.cli import completion
+
 if TYPE_CHECKING:
     from opscaffold.scaffold.adopt import Adoption, Wanted
     from opscaffold.scaffold.adopt_layout import ChoiceError
@@ -52,6 +54,7 @@ def adopt(
         typer.Option(
             "--registration",
             metavar="WAY",
+            autocompletion=completion.one_of("custom_op", "library"),
             help="What added ops are registered through: custom_op or library.",
         ),
     ] = None,

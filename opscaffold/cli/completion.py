@@ -49,6 +49,15 @@ def explained(incomplete: str) -> list[Offer]:
     return [offer for offer in kinds if offer[0].startswith(incomplete)] + _of(codes, incomplete)
 
 
+def one_of(*words: str) -> Callable[[str], list[str]]:
+    """Return what offers those of a few words that continue what was typed."""
+
+    def offered(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return offered
+
+
 def ops(incomplete: str) -> list[str]:
     """Return the names of the ops below the current directory; none where that takes too long."""
     import threading

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opscaffold.cli import op_flags
+from opscaffold.cli import completion, op_flags
 from opscaffold.cli.new_from import Functions, gather_with_functions
 from opscaffold.cli.new_texts import next_steps_text, ops_text, tree_text
 
@@ -60,6 +60,7 @@ def new(
         typer.Option(
             "--registration",
             metavar="WAY",
+            autocompletion=completion.one_of("custom_op", "library"),
             help="What ops are registered through: custom_op (default), or library, whose calls "
             "cost less.",
         ),

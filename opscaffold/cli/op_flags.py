@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opscaffold.cli import completion
 from opscaffold.cli.new_answers import only, several
 
 if TYPE_CHECKING:
@@ -41,7 +42,12 @@ Op = Annotated[
 ]
 Kind = Annotated[
     str | None,
-    typer.Option("--kind", metavar="KIND", help="functional, in-place, out or mutable."),
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        autocompletion=completion.one_of("functional", "in-place", "out", "mutable"),
+        help="functional, in-place, out or mutable.",
+    ),
 ]
 Param = Annotated[
     list[str] | None,
@@ -75,6 +81,7 @@ Fake = Annotated[
     typer.Option(
         "--fake",
         metavar="RULE",
+        autocompletion=completion.one_of("same", "broadcast", "expression", "dynamic"),
         help="Sizes of the outputs: same, broadcast, expression or dynamic.",
     ),
 ]
@@ -105,6 +112,7 @@ Kernel = Annotated[
     typer.Option(
         "--kernel",
         metavar="LANGUAGE",
+        autocompletion=completion.one_of("torch", "numpy", "triton", "cpp"),
         help="What kernels are written in: torch (default), numpy, triton or cpp.",
     ),
 ]

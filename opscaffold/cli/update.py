@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from opscaffold.cli import completion
+
 if TYPE_CHECKING:
     from opscaffold.scaffold.given import Answers, Value
     from opscaffold.scaffold.update_apply import Update
@@ -74,7 +76,10 @@ def update(
     registration: Annotated[
         str | None,
         typer.Option(
-            "--registration", metavar="WAY", help="Register ops another way: custom_op or library."
+            "--registration",
+            metavar="WAY",
+            autocompletion=completion.one_of("custom_op", "library"),
+            help="Register ops another way: custom_op or library.",
         ),
     ] = None,
     template: Annotated[

@@ -73,6 +73,9 @@ def in_bash(*words: str) -> dict[str, str]:
         (["explain", "OPS702"], "OPS702"),
         (["explain", "func"], "functional"),
         (["check", "--format", "git"], "github gitlab"),
+        (["new", "--kind", "in"], "in-place"),
+        (["add", "--kernel", "t"], "torch triton"),
+        (["update", "--registration", ""], "custom_op library"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",
 )
