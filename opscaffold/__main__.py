@@ -7,13 +7,13 @@ import os
 import sys
 
 INTERRUPTED = 130
-WITHOUT_COLLECTOR = "check"
-"""The command whose objects all stay until it ends: to look for garbage among them is in vain."""
+WITHOUT_COLLECTOR = ("check", "migrate")
+"""The commands whose objects stay until they end: to look for garbage among them is in vain."""
 
 
 def main() -> int:
     """Run the command line and return its exit code."""
-    if sys.argv[1:2] == [WITHOUT_COLLECTOR]:
+    if sys.argv[1:2] and sys.argv[1] in WITHOUT_COLLECTOR:
         gc.disable()
     try:
         # Loading takes a while, in which Ctrl-C may come as well.

@@ -16,6 +16,7 @@ from opscaffold.fs.text import SourceError, SourceText, decode
 from opscaffold.source.files import read_bytes
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
+from opscaffold.source.questions import Topic
 from opscaffold.source.words import Words, may_register
 
 _PROMPT = re.compile(r"^(?P<indent>\s*)>>> ?(?P<code>.*)$")
@@ -23,6 +24,7 @@ _FENCE = re.compile(r"^(?P<indent>\s*)(?P<mark>`{3,}|~{3,}(?!~))(?=[^`]*$)\s*(?P
 _LANGUAGES = frozenset({"python", "py", "python3", "pycon", "pytb", "doctest"})
 # What may follow an example that prints nothing.
 _NO_OUTPUT = (">>>", '"""', "'''", "```", "~~~")
+_PROMPTS = Topic((b">>>",))
 _MARK = "# opscaffold: example"
 
 
@@ -119,9 +121,9 @@ def collect(
     """
     pattern = Words(words)
     found: list[Snippet] = []
-    for path in project.files:
-        data = overlay.get(path) or read_bytes(path) or b""
-        if b">>>" in data and pattern.in_(data):
+    # What holds a prompt, of all files at once: few do.
+    for path in project.ask(_PROMPTS.question):
+        if pattern.in_(project.read(path) or b""):
             module = project.module_for(path)
             found += [] if module is None else snippets_of_module(module)
     for path in documents:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,6 +85,9 @@ def migrate(
         run.accept, run.answers = accept, answers
         if run.to_the_end() and (prove is None or run.stands(prove)):
             return run.result()
+        # A project holds itself, and nobody else may look for such garbage.
+        del run
+        gc.collect()
 
 
 class _Run:
@@ -183,11 +187,12 @@ class _Run:
         Of ops that no repair touched, what was found at first: a repair of one op, such as a
         fake kernel, may be why a rule speaks of another.
         """
-        suppression = Suppression(self.project, self.request.config)
-        found = suppression.apply(apply_rules(self.project, self.rules), frozenset())
+        touched = {op for plan in self.plans for op in (plan.op, *plan.new_ops)}
+        told = None if self.first is None else touched.union(op for op, _ in self.first)
+        made = apply_rules(self.project, self.rules, among=told)
+        found = Suppression(self.project, self.request.config).apply(made, frozenset())
         if self.first is None:
             self.first = frozenset((f.op, f.code) for f in found)
-        touched = {op for plan in self.plans for op in (plan.op, *plan.new_ops)}
         found += keep_callable(self.plans)
         return [f for f in found if f.op in touched or (f.op, f.code) in self.first]
 
@@ -312,17 +317,11 @@ class _Run:
         return snippets
 
     def _same_op(self, op: Op) -> Op | None:
-        here = op.definition
-        return next(
-            (
-                o
-                for o in self.project.ops
-                if o.qualname == op.qualname
-                and o.definition.module.path == here.module.path
-                and o.definition.statement.lineno == here.statement.lineno
-            ),
-            None,
-        )
+        def place(op: Op) -> tuple[str, Path, int]:
+            here = op.definition
+            return op.qualname, here.module.path, here.statement.lineno
+
+        return next((o for o in self.project.ops if place(o) == place(op)), None)
 
     def _rewrite_prose(self, ready: list[OpPlan], snippets: dict[Path, Snippet]) -> bool:
         """Rewrite what prose the plans change, and leave the rest to the next round."""

@@ -7,6 +7,7 @@ import ast
 from opscaffold.migrate.rebinding import may_be_rebound
 from opscaffold.migrate.refusal import RefusalError
 from opscaffold.source.model import Module
+from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -45,7 +46,7 @@ def is_plain(module: Module, expr: ast.expr) -> bool:
     if isinstance(expr, ast.Attribute):
         computed = any(
             isinstance(n, ast.FunctionDef) and n.name == expr.attr and n.decorator_list
-            for n in ast.walk(module.tree)
+            for n in walk(module.tree)
         )
         return not computed and is_plain(module, expr.value)
     return isinstance(expr, ast.Name | ast.Constant)
@@ -60,7 +61,7 @@ def may_come_first(module: Module, call: ast.Call, argument: ast.expr, other: as
     if not isinstance(other, ast.Name):
         return False
     quiet = is_quiet(argument) or is_own_local(module, call, other.id)
-    return quiet and not any(isinstance(n, ast.NamedExpr) for n in ast.walk(argument))
+    return quiet and not any(isinstance(n, ast.NamedExpr) for n in walk(argument))
 
 
 def name_for_test(project: Project, module: Module, call: ast.Call) -> str:
@@ -73,7 +74,7 @@ def name_for_test(project: Project, module: Module, call: ast.Call) -> str:
             "assign the buffer to a name outside, and pass the name",
         )
     taken = project.bindings_in_scope(module, call)
-    taken |= {n.id for n in ast.walk(module.tree) if isinstance(n, ast.Name)}
+    taken |= {n.id for n in walk(module.tree) if isinstance(n, ast.Name)}
     return next(n for n in ("buffer", "out_buffer", *map("buffer_{}".format, range(2, 99)))
                 if n not in taken)  # fmt: skip
 
@@ -88,27 +89,27 @@ def refuse_reordering(module: Module, call: ast.Call, argument: ast.expr) -> Non
         "would change the order of evaluation",
         "assign it to a local name first, and pass the name",
     )
-    if any(isinstance(n, ast.Await | ast.Yield | ast.YieldFrom) for n in ast.walk(call)):
+    if any(isinstance(n, ast.Await | ast.Yield | ast.YieldFrom) for n in walk(call)):
         raise refusal
     if isinstance(argument, ast.Name):
-        bound = {n.target.id for o in others for n in ast.walk(o) if isinstance(n, ast.NamedExpr)}
+        bound = {n.target.id for o in others for n in walk(o) if isinstance(n, ast.NamedExpr)}
         if argument.id in bound or (
             not is_own_local(module, call, argument.id) and not all(map(is_quiet, before))
         ):
             raise refusal
         return
     quiet = all(is_plain(module, o) for o in before)
-    if not quiet or any(isinstance(n, ast.NamedExpr) for n in ast.walk(argument)):
+    if not quiet or any(isinstance(n, ast.NamedExpr) for n in walk(argument)):
         raise refusal
-    calls = any(isinstance(n, ast.Call) for n in ast.walk(argument))
-    names = {n.id for o in before for n in ast.walk(o) if isinstance(n, ast.Name)}
+    calls = any(isinstance(n, ast.Call) for n in walk(argument))
+    names = {n.id for o in before for n in walk(o) if isinstance(n, ast.Name)}
     if calls and not all(is_own_local(module, call, name) for name in names):
         raise refusal
 
 
 def is_quiet(expr: ast.expr) -> bool:
     """Whether evaluating an expression calls nothing and binds nothing."""
-    return not any(isinstance(n, ast.Call | ast.NamedExpr) for n in ast.walk(expr))
+    return not any(isinstance(n, ast.Call | ast.NamedExpr) for n in walk(expr))
 
 
 def is_own_local(module: Module, call: ast.Call, name: str) -> bool:
@@ -116,13 +117,9 @@ def is_own_local(module: Module, call: ast.Call, name: str) -> bool:
     owner = enclosing(module, call, FUNCTIONS)
     if not isinstance(owner, FUNCTIONS):
         return False
-    shared = any(
-        isinstance(n, ast.Nonlocal | ast.Global) and name in n.names for n in ast.walk(owner)
-    )
-    parameters = {a.arg for a in ast.walk(owner.args) if isinstance(a, ast.arg)}
-    stored = {
-        n.id for n in ast.walk(owner) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    }
+    shared = any(isinstance(n, ast.Nonlocal | ast.Global) and name in n.names for n in walk(owner))
+    parameters = {a.arg for a in walk(owner.args) if isinstance(a, ast.arg)}
+    stored = {n.id for n in walk(owner) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     return not shared and name in parameters | stored
 
 
@@ -133,5 +130,5 @@ def is_settled(project: Project, module: Module, call: ast.Call, name: str) -> b
     if may_be_rebound(project, module, name):
         return False
     return all(map(is_quiet, written_order(call))) or not any(
-        isinstance(n, ast.Nonlocal) and name in n.names for n in ast.walk(module.tree)
+        isinstance(n, ast.Nonlocal) and name in n.names for n in walk(module.tree)
     )

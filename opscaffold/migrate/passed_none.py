@@ -12,9 +12,15 @@ from opscaffold.effects.trace import FunctionNode
 from opscaffold.migrate.named_calls import calls_named
 from opscaffold.source.model import Module
 from opscaffold.source.project import Project
+from opscaffold.source.questions import named
 
 _FOUND: WeakKeyDictionary[Project, dict[ast.AST, frozenset[str]]] = WeakKeyDictionary()
 _CALLERS: WeakKeyDictionary[Project, dict[str, list[Path]]] = WeakKeyDictionary()
+
+# Which files hold the names that may be asked for, once more than these few were.
+_HOLDERS: WeakKeyDictionary[Project, dict[str, list[Path]]] = WeakKeyDictionary()
+_FEW = 20
+_DEFINED = re.compile(rb"\bdef[ \t]+([A-Za-z0-9_]+)[ \t]*\(")
 
 
 def may_be_passed_none(project: Project, function: FunctionNode, parameter: str) -> bool:
@@ -34,15 +40,38 @@ def look_for_callers(project: Project, names: Iterable[str]) -> None:
     It saves time to say at once whom ``may_be_passed_none`` will be asked of.
     """
     known = _CALLERS.setdefault(project, {})
-    wanted = {name: name.encode() for name in names if name not in known}
+    wanted = {name for name in names if name not in known}
+    if len(known) + len(wanted) > _FEW and project not in _HOLDERS:
+        _HOLDERS[project] = _holders(project, wanted)
+    among = _HOLDERS.get(project, {})
     known.update((name, []) for name in wanted)
-    calls = {name: re.compile(re.escape(text) + rb"\s*\(") for name, text in wanted.items()}
-    for path in project.files if wanted else ():
+    patterns = {n: (n.encode(), re.compile(re.escape(n.encode()) + rb"\s*\(")) for n in wanted}
+    for name in wanted & among.keys():
+        called = patterns.pop(name)[1]
+        known[name] += [p for p in among[name] if _calls(called, project.read(p) or b"")]
+    for path in project.files if patterns else ():
         data = project.read(path) or b""
-        for name, text in wanted.items():
+        for name, (text, called) in patterns.items():
             # Found many times as fast as the pattern.
-            if text in data and _calls(calls[name], data):
+            if text in data and _calls(called, data):
                 known[name].append(path)
+
+
+def _holders(project: Project, names: Iterable[str]) -> dict[str, list[Path]]:
+    """The files that hold each name as a word: these, and all that may be asked for.
+
+    Those are the functions that are defined where ops are mentioned. To look for them all at
+    once takes as long as to look for a score.
+    """
+    defined = {name for name in names if name.isascii()}
+    for path in project.mentioning_ops():
+        found = _DEFINED.findall(project.read(path) or b"")
+        defined.update(name.decode() for name in found)
+    holders: dict[str, list[Path]] = {name: [] for name in defined}
+    for path, words in project.ask(named(defined)).items() if defined else ():
+        for word in words:
+            holders[word].append(path)
+    return holders
 
 
 def _calls(pattern: re.Pattern[bytes], data: bytes) -> bool:

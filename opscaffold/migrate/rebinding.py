@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from opscaffold.effects.trace import FunctionNode, Names, Outer, OuterKind
 from opscaffold.rules.names import ProjectNames
 from opscaffold.source.model import Module
+from opscaffold.source.nodes import walk
 from opscaffold.source.project import Project
 
 _SETTERS = frozenset({"setattr", "__setattr__", "delattr", "patch", "object"})
@@ -46,7 +47,7 @@ def may_be_rebound(project: Project, module: Module, name: str) -> bool:
     """Whether code anywhere may rebind a name or attribute that is bound in a module."""
     if any(
         isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in _NAMESPACES
-        for n in ast.walk(module.tree)
+        for n in walk(module.tree)
     ):
         return True
     known = _KNOWN.setdefault(project, {})
@@ -59,7 +60,7 @@ def stored_names(scope: ast.AST) -> list[str]:
     """The names bound or deleted by assignments below a node, one by one."""
     return [
         n.id
-        for n in ast.walk(scope)
+        for n in walk(scope)
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)
     ]
 
@@ -72,7 +73,7 @@ def _mentioning(project: Project, name: str) -> list[Module]:
 
 def _rebinds(tree: ast.Module, name: str) -> bool:
     """Whether a module rebinds a name of a module: its own or another."""
-    for node in ast.walk(tree):
+    for node in walk(tree):
         match node:
             case ast.Global(names=names) if name in names:
                 return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
 
 from opscaffold import rules
@@ -26,9 +26,14 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def apply_rules(
-    project: Project, chosen: Iterable[Rule], unfollowed: dict[Op | None, str] | None = None
+    project: Project,
+    chosen: Iterable[Rule],
+    unfollowed: dict[Op | None, str] | None = None,
+    among: Container[str] | None = None,
 ) -> Iterator[Finding]:
     """Apply rules to the ops defined in the paths that a project was loaded for.
+
+    ``among`` are the names of the ops that rules of one op are applied to, else all.
 
     A rule that meets code that is nested too deeply says nothing of that op, and the op goes into
     ``unfollowed`` with the code of the first such rule; None stands for the project as a whole.
@@ -36,6 +41,8 @@ def apply_rules(
     chosen = list(chosen)
     missed: dict[Op | None, str] = {} if unfollowed is None else unfollowed
     for op in project.ops:
+        if among is not None and op.qualname not in among:
+            continue
         facts = OpFacts(project, op)
         for rule in chosen:
             if rule.of_op is not None:

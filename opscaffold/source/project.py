@@ -127,6 +127,10 @@ class Project:
         """
         return self.tree.ask(question, among)
 
+    def mentioning_ops(self) -> set[Path]:
+        """Return the files that hold the name of an op, or of what is registered, as a word."""
+        return self._reference_finder().mentioning()
+
     def cell_of(self, path: Path, line: int) -> tuple[int, int] | None:
         """Return the cell of a notebook that a line stands in, and its line there, from 1.
 

@@ -10,14 +10,13 @@ from pathlib import Path
 from opscaffold.source.exports import export_nodes
 from opscaffold.source.files import parts_of
 from opscaffold.source.hits import Hit, OpIndex
+from opscaffold.source.holders import Holders
 from opscaffold.source.mentions import StringReader
 from opscaffold.source.model import Module, Op, Reference, Use
 from opscaffold.source.named_nodes import NamedNodes
 from opscaffold.source.resolve import Resolver, Target
 from opscaffold.source.sites import statement_of
-from opscaffold.source.torch_ops import only_called
 from opscaffold.source.tree import Tree
-from opscaffold.source.words import Words
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _RUN_TIME_IMPORTS = frozenset(
@@ -41,6 +40,7 @@ class ReferenceFinder:
         self.ops = ops
         self.index = OpIndex(ops, by_object)
         self.strings = StringReader(self, ops)
+        self.holders = Holders(tree, self._expected_words)
         # The names that ops and their namespaces go by, as far as they are known.
         self.words: set[str] = set()
         self.near: set[str] = set()
@@ -82,6 +82,15 @@ class ReferenceFinder:
             words |= _bound_names(op.definition.module, node)
         return {word for word in words if word.isidentifier()}
 
+    def mentioning(self) -> set[Path]:
+        """Return the files that hold a name that any op goes by where it is defined."""
+        return self.holders.of(set().union(*map(self._first_words, self.ops)))
+
+    def _expected_words(self) -> set[str]:
+        """Return the names that the ops of the project are looked for by at first."""
+        words = {op.namespace for op in self.ops}
+        return words.union(*map(self._first_words, self.ops))
+
     def _candidates(self, op: Op) -> list[Module]:
         """Parse the modules that mention an op by any name it goes by.
 
@@ -89,23 +98,17 @@ class ReferenceFinder:
         """
         self.words = pending = self._first_words(op)
         space = op.namespace
-        spaces = Words([space])
         owners = {space}
+        # An op without a sure name may be any that is called.
+        unnamed = op.definition.qualname is None
         found: dict[Path, Module | None] = {}
         while pending:
-            names, holders = Words(pending), Words(owners)
-            for path in self.tree.ordered:
-                if path in found:
-                    continue
-                data = self.tree.read(path) or b""
-                if (
-                    names.in_(data)
-                    # An op may be reached by what holds it and a name that is computed,
-                    # or a name be given to its namespace.
-                    or (b"getattr" in data and holders.in_(data))
-                    or (b"ops" in data and self._may_name(op, data) and spaces.in_(data))
-                ):
-                    found[path] = self.tree.load(path)
+            # An op may be reached by what holds it and a name that is computed, or a name be
+            # given to its namespace.
+            holding = self.holders.of(pending) | self.holders.computing(owners)
+            holding |= self.holders.naming(space, all_of_them=unnamed)
+            for path in holding - found.keys():
+                found[path] = self.tree.load(path)
             bound = {m: self._aliases(m, op) for m in found.values() if m is not None}
             new_owners = {m.name.rpartition(".")[2] for m, names_of in bound.items() if names_of}
             pending = set().union(*bound.values()) - self.words
@@ -118,10 +121,6 @@ class ReferenceFinder:
         named = {*self.words, space}
         self.near = named.union(*(self.tree.calls(m).closure(named) for m in modules))
         return modules
-
-    def _may_name(self, op: Op, data: bytes) -> bool:
-        """Whether a file may give a name to a namespace, or call an op by a computed name."""
-        return op.definition.qualname is None or only_called(data) is None
 
     def _aliases(self, module: Module, op: Op) -> set[str]:
         """Return the module-level names that stand for an op, or for its namespace."""

@@ -68,6 +68,10 @@ class Tree:
         self._found: dict[tuple[str, Path], tuple[Path, bool] | None] = {}
         self._bases: dict[str, list[Path]] = {}
         self._changes_path: dict[Path, bool] = {}
+        self._answers: dict[Question, dict[Path, Any]] = {}
+        # What was answered of files that are still the same.
+        self._past: dict[Question, dict[Path, Any]] = {}
+        self._new: frozenset[Path] = frozenset()
         self._earlier: Tree | None = None
         if earlier is not None:
             self._take_over(earlier)
@@ -104,6 +108,9 @@ class Tree:
         """Keep what an earlier reading of the tree read from disk, and did not find wanting."""
         self._earlier = earlier
         self._kept, self._room = earlier._kept, earlier._room
+        self._past = earlier._answers
+        overlaid = {*self.overlay, *earlier.overlay}
+        self._new = (self.files - earlier.files) | {p for p in overlaid if p in self.files}
         # Of what was read still earlier, the earlier tree has taken what it needs.
         earlier._earlier = None
 
@@ -153,10 +160,27 @@ class Tree:
             wanted = [n for n, path in enumerate(self.ordered) if path in among]
         if self._scanner is not None:
             found = self._scanner.ask(question, wanted, self.read)
+        elif wanted is not None:
+            found = answers(question, self.ordered, wanted, self.read)
         else:
-            numbers = range(len(self.ordered)) if wanted is None else wanted
-            found = answers(question, self.ordered, numbers, self.read)
+            return dict(self._answer(question))
         return {self.ordered[number]: answer for number, answer in found}
+
+    def _answer(self, question: Question) -> dict[Path, Any]:
+        """Ask a question of all files, or of those whose answer is not known from earlier."""
+        if question not in self._answers:
+            past = self._past.get(question)
+            numbers: Iterable[int] = range(len(self.ordered))
+            if past is not None:
+                numbers = [n for n in numbers if self.ordered[n] in self._new]
+            found = answers(question, self.ordered, numbers, self.read)
+            known = {self.ordered[number]: answer for number, answer in found}
+            if past:
+                same = {p: a for p, a in past.items() if p in self.files and p not in self._new}
+                both = {**same, **known}
+                known = {path: both[path] for path in self.ordered if path in both}
+            self._answers[question] = known
+        return self._answers[question]
 
     def _read(self, path: Path) -> bytes | None:
         data = self._kept.get(path)
