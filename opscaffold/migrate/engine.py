@@ -215,6 +215,7 @@ class _Run:
                 wanted.setdefault(finding.op, []).append(finding)
         ops = {op.qualname: op for op in self.project.ops}
         snippets = self._read_prose([ops[name] for name in wanted])
+        self.project.expect(wanted)
         self.context = context = Context(self.project, Syntaxes(), snippets, self.request.options)
         ready: list[OpPlan] = []
         taken: dict[Path, FileEdits] = {}

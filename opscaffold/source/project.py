@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,8 +127,12 @@ class Project:
         """
         return self.tree.ask(question, among)
 
+    def expect(self, names: Iterable[str]) -> None:
+        """Say of which ops references will be asked for, so that they are looked for at once."""
+        self._reference_finder().expected = frozenset(names)
+
     def mentioning_ops(self) -> set[Path]:
-        """Return the files that hold the name of an op, or of what is registered, as a word."""
+        """Return the files that hold the name of an op that is expected, or else of any."""
         return self._reference_finder().mentioning()
 
     def cell_of(self, path: Path, line: int) -> tuple[int, int] | None:

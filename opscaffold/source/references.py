@@ -40,6 +40,8 @@ class ReferenceFinder:
         self.ops = ops
         self.index = OpIndex(ops, by_object)
         self.strings = StringReader(self, ops)
+        # The ops whose references are likely to be asked for; None: all.
+        self.expected: frozenset[str] | None = None
         self.holders = Holders(tree, self._expected_words)
         # The names that ops and their namespaces go by, as far as they are known.
         self.words: set[str] = set()
@@ -83,13 +85,17 @@ class ReferenceFinder:
         return {word for word in words if word.isidentifier()}
 
     def mentioning(self) -> set[Path]:
-        """Return the files that hold a name that any op goes by where it is defined."""
-        return self.holders.of(set().union(*map(self._first_words, self.ops)))
+        """Return the files that hold a name that an expected op goes by where it is defined."""
+        return self.holders.of(set().union(*map(self._first_words, self._expected_ops())))
 
     def _expected_words(self) -> set[str]:
-        """Return the names that the ops of the project are looked for by at first."""
-        words = {op.namespace for op in self.ops}
-        return words.union(*map(self._first_words, self.ops))
+        """Return the names that the expected ops are looked for by at first."""
+        ops = self._expected_ops()
+        return {op.namespace for op in ops}.union(*map(self._first_words, ops))
+
+    def _expected_ops(self) -> list[Op]:
+        expected = self.expected
+        return [op for op in self.ops if expected is None or op.qualname in expected]
 
     def _candidates(self, op: Op) -> list[Module]:
         """Parse the modules that mention an op by any name it goes by.

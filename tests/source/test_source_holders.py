@@ -8,6 +8,8 @@ import pytest
 
 from opscaffold.source import questions, tree
 from opscaffold.source.holders import Holders
+from opscaffold.source.model import Use
+from opscaffold.source.project import load_project
 from opscaffold.source.questions import mentions
 from opscaffold.source.tree import Tree
 
@@ -83,3 +85,19 @@ def test_a_later_reading_asks_only_of_what_changed(
     assert sorted(read) == ["a.py", "c.py", "n.py"]
     again = Tree(tmp_path, before.files, earlier=after)
     assert [path.name for path in again.ask(question)] == ["a.py", "b.py"]
+
+
+def test_ops_that_were_not_expected_are_found_as_well(tmp_path: Path) -> None:
+    op = (
+        "import torch\n\n\n@torch.library.custom_op('lib::{0}', mutates_args=())\ndef {0}(x): ...\n"
+    )
+    (tmp_path / "one.py").write_text(op.format("one"))
+    (tmp_path / "two.py").write_text(op.format("two"))
+    (tmp_path / "calls.py").write_text("from one import one\nfrom two import two\none(1); two(2)\n")
+    project = load_project([tmp_path], tmp_path)
+    assert _names(project.mentioning_ops()) == {"one.py", "two.py", "calls.py"}
+    project.expect(["lib::one"])
+    assert _names(project.mentioning_ops()) == {"one.py", "calls.py"}
+    for found in project.ops:
+        uses = [(r.module.path.name, r.use) for r in project.references(found)]
+        assert uses == [("calls.py", Use.IMPORT), ("calls.py", Use.CALL)]
