@@ -19,6 +19,7 @@ from opscaffold.source.model import Form, Module, Op, Role
 from opscaffold.source.project import Project
 
 _KEYWORDS = frozenset({"name", "fn", "mutates_args", "device_types", "schema", "tags"})
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _HARMLESS_DECORATORS = frozenset(
     {"torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.compiler.disable"}
 )
@@ -48,6 +49,7 @@ def check_definition(project: Project, op: Op, form: DefinitionForm, buffer: str
     if form.variable is not None:
         _check_name(module, form)
     _check_keywords(op, form, buffer)
+    _check_handed_over(project, op)
 
 
 def others_of(facts: OpFacts, buffer: str) -> tuple[str, ...]:
@@ -90,6 +92,31 @@ def _check_parameters(function: ast.FunctionDef) -> None:
                 "torch.compile fails for every op that mutates an argument and has a parameter "
                 "called `mode`",
                 "rename the parameter",
+            )
+
+
+def _check_handed_over(project: Project, op: Op) -> None:
+    """Refuse a helper that is given a function of which it is not known what becomes of it.
+
+    Both halves would be registered with it, and it may be right for neither.
+    """
+    definition = op.definition
+    if definition.form is not Form.HELPER or definition.call is None:
+        return
+    known = {registration.function for registration in (definition, *op.attached)}
+    call, module = definition.call, definition.module
+    for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(argument, ast.Lambda):
+            functions: list[ast.AST | None] = [argument]
+        elif isinstance(argument, (ast.Name, ast.Attribute)):
+            functions = [target.node for target in project.resolve(module, argument).targets]
+        else:
+            continue
+        if any(isinstance(f, _FUNCTIONS) and f not in known for f in functions):
+            raise RefusalError(
+                argument,
+                "the helper is given this function, and what it does with it is not known here",
+                _BY_HAND,
             )
 
 

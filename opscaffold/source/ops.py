@@ -87,6 +87,12 @@ class OpFinder:
             for site in sites
             if site.result is not None and site.api.role in (Role.CUSTOM_OP, Role.TRITON_OP)
         }
+        self.registering.helped = {
+            site.result: site
+            for helper in self.helpers.sites.values()
+            for site in helper
+            if site.result is not None and site.api.role in (Role.CUSTOM_OP, Role.TRITON_OP)
+        }
         found = [self.registering.register(site, Frame()) for site in sites if site.sure]
         found += [r for s in sites if not s.sure for r in self.registering.of_method(s)]
         return found + [r for use in self._uses for r in self.registering.of_use(use)]

@@ -45,6 +45,8 @@ class Registering:
         self.calls: dict[ast.AST, Site] = {}
         self.results: set[ast.AST] = set()
         """What stands for an op: the values of the defining sites. To be set before use."""
+        self.helped: dict[ast.AST, Site] = {}
+        """The same in helpers, where a value stands for another op at each use."""
 
     def of_method(self, site: Site) -> list[Registration]:
         """Return what a method call registers that may be one of an op's."""
@@ -229,6 +231,10 @@ class Registering:
                     if target[1] not in self.results:
                         inner = Frame() if settled.frame is None else settled.frame
                         return self._name_made(made, inner), None
+                if target[1] is not None and target[1] in self.helped:
+                    # `op = custom_op(name)(fn)` in a helper: its name is that of this use.
+                    inner = frame if settled.frame is None else settled.frame
+                    return self._name_made(self.helped[target[1]], inner), None
                 if target[1] in self.results:
                     return unknown(node), target[1]
         return self.strings.text(named), None

@@ -416,3 +416,57 @@ def test_fake_keeps_a_string_over_lines_as_it_is() -> None:
     fake = derived(migrated(text))
     assert fake is not None
     assert ast.dump(ast.parse(fake)) == ast.dump(ast.parse(kernel))
+
+
+HELPER = """
+def register(name, fn, mutates=(), fake=None, more=None):
+    op = torch.library.custom_op(f"demo::{name}", mutates_args=mutates)(fn)
+    if fake is not None:
+        op.register_fake(fake)
+    if more is not None:
+        more.append(op)
+    return op
+
+
+def _double(x: Tensor, out: Tensor | None = None) -> Tensor:
+    if out is None:
+        out = torch.empty_like(x)
+    torch.mul(x, 2, out=out)
+    return out
+
+
+def _double_fake(x, out=None):
+    if out is None:
+        out = torch.empty_like(x)
+    return out
+
+
+"""
+
+
+def test_a_fake_that_a_helper_registers_for_the_object_it_makes_goes_to_the_functional_half() -> (
+    None
+):
+    text = migrated(
+        f'{HEADER}{HELPER}double = register("double", _double, ["out"], fake=_double_fake)\n'
+    )
+    assert text.endswith(
+        'double = register("double", _double, [], fake=_double_fake)\n'
+        'double_out = register("double_out", _double_out, ["out"])\n'
+    )
+    assert "def _double_fake(x):\n    out = torch.empty_like(x)\n    return out\n" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ('"double", _double, ["out"], _double_fake', "its fake kernel is passed by position"),
+        ('"double", _double, ["out"], more=_double_fake', "what it does with it is not known"),
+        ('"double", _double, ["out"], more=lambda op: op', "what it does with it is not known"),
+    ],
+)
+def test_a_function_that_a_helper_takes_for_whatever_keeps_the_op(
+    arguments: str, reason: str
+) -> None:
+    migration = check_noop(f"{HEADER}{HELPER}double = register({arguments})\n")
+    assert any(reason in text for text in reasons(migration)), reasons(migration)
