@@ -9,16 +9,24 @@ from typing import Any
 import libcst as cst
 
 from opscaffold.migrate.edits import CallEdit, CallForm, FileEdits, ImportEdit
+from opscaffold.migrate.kept_comments import (
+    KeptComments,
+    is_commented_inside,
+    with_comments_of,
+    without_commented_parentheses,
+)
 from opscaffold.migrate.sequences import insert_after, remove_at
 from opscaffold.migrate.syntax import Key, Syntax, code_of
 from opscaffold.migrate.void_rewrite import (
     FRAMES,
     Blocks,
     Hoisted,
+    callee,
     chosen,
     hoisted,
     is_commented,
     picked,
+    standing_alone,
     with_bound,
     with_places,
 )
@@ -44,6 +52,7 @@ class Rewriter(cst.CSTTransformer):
             v.picked[0]: v.values[v.picked[1]] for v in edits.voids.values() if v.picked
         }
         self._pending: list[list[Hoisted]] = []
+        self._comments = KeptComments()
 
     def key(self, node: cst.CSTNode) -> Key:
         """The span of a node of the original tree."""
@@ -53,13 +62,17 @@ class Rewriter(cst.CSTTransformer):
         """Gather what is to stand in front of a statement, each for itself."""
         if isinstance(node, FRAMES):
             self._pending.append([])
+            self._comments.enter()
         return super().on_visit(node)
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> Any:
         """Change an expression, once all that is inside it is changed."""
         left: Any = super().on_leave(original_node, updated_node)
         if isinstance(original_node, FRAMES):
-            return self._in_block(original_node, updated_node, left, self._pending.pop())
+            pending = self._pending.pop()
+            new = self._in_block(original_node, updated_node, left, pending)
+            made = sum(len(p.statements) for p in pending)
+            return self._comments.leave(original_node, new, made)
         if isinstance(original_node, cst.Subscript) and self.key(original_node) in self._picked:
             return picked(self._picked[self.key(original_node)], original_node)
         if not isinstance(left, cst.BaseExpression):
@@ -158,6 +171,8 @@ class Rewriter(cst.CSTTransformer):
         """Rewrite a call of an op that was split."""
         key = self.key(original_node)
         edit, void = self.edits.calls.get(key), self.edits.voids.get(key)
+        if edit is not None or void is not None:
+            self._comments.watch()
         if void is None:
             return updated_node if edit is None else rewrite_call(updated_node, edit)
         call, ahead = with_bound(updated_node, void)
@@ -265,14 +280,14 @@ def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
     """Rewrite one call as planned."""
     if edit.form is CallForm.FRESH:
         for index in sorted((edit.argument, *edit.more), reverse=True):
-            call = _fresh(call, index)
+            call = with_comments_of(_fresh(call, index), call, index)
         return call
     if edit.flag is not None:
         return _by_flag(call, edit, writes=edit.flag)
     if edit.form is CallForm.GIVEN:
         return _given(call, edit, call.args[edit.argument].value)
     buffer = call.args[edit.argument].value
-    tested: cst.BaseExpression = buffer
+    tested = without_commented_parentheses(buffer)
     if edit.test_name:
         name = cst.Name(edit.test_name)
         tested = cst.NamedExpr(name, buffer, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
@@ -287,7 +302,11 @@ def rewrite_call(call: cst.Call, edit: CallEdit) -> cst.BaseExpression:
 
 
 def _laid_out(call: cst.Call, edit: CallEdit, choice: cst.IfExp) -> cst.IfExp:
-    if edit.column + len(code_of(choice)) > _WIDTH and not edit.one_line:
+    long = edit.column + len(code_of(choice)) > _WIDTH and not edit.one_line
+    if is_commented_inside((*call.lpar, *call.rpar)):
+        choice = _on_lines(choice) if long else choice
+        return choice.with_changes(lpar=call.lpar, rpar=call.rpar)
+    if long:
         return _on_lines(choice)
     if edit.parenthesised or call.lpar:
         return choice.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
@@ -297,7 +316,9 @@ def _laid_out(call: cst.Call, edit: CallEdit, choice: cst.IfExp) -> cst.IfExp:
 def _by_flag(call: cst.Call, edit: CallEdit, *, writes: bool) -> cst.BaseExpression:
     """A call whose flag chose, without it: of the new op, or a choice between two calls."""
     fresh = call if edit.argument < 0 else _fresh(call, edit.argument)
-    writing = copy.deepcopy(fresh).with_changes(func=cst.parse_expression(edit.function))
+    if edit.argument >= 0 and edit.form is CallForm.GIVEN:
+        fresh = with_comments_of(fresh, call, edit.argument)
+    writing = copy.deepcopy(fresh).with_changes(func=callee(edit.function))
     if edit.form is CallForm.GIVEN:
         return writing
     test = call.args[edit.argument].value
@@ -310,10 +331,12 @@ def _by_flag(call: cst.Call, edit: CallEdit, *, writes: bool) -> cst.BaseExpress
 
 def _as_statement(line: cst.SimpleStatementLine, choice: cst.IfExp) -> cst.If:
     def block(value: cst.BaseExpression, header: cst.TrailingWhitespace) -> cst.IndentedBlock:
-        return cst.IndentedBlock([cst.SimpleStatementLine([cst.Expr(value)])], header=header)
+        return cst.IndentedBlock(
+            [cst.SimpleStatementLine([cst.Expr(standing_alone(value))])], header=header
+        )
 
     return cst.If(
-        choice.test,
+        standing_alone(choice.test),
         block(choice.body, line.trailing_whitespace),
         cst.Else(block(choice.orelse, cst.TrailingWhitespace())),
         leading_lines=line.leading_lines,
@@ -350,7 +373,7 @@ def _fresh(call: cst.Call, index: int) -> cst.Call:
 def _given(call: cst.Call, edit: CallEdit, buffer: cst.BaseExpression) -> cst.Call:
     if edit.places:
         return with_places(call, edit, buffer)
-    function = cst.parse_expression(edit.function)
+    function = callee(edit.function)
     args: Sequence[cst.Arg] = call.args
     old = args[edit.argument]
     if old.keyword is not None:

@@ -122,7 +122,7 @@ def _leading_to_next(item: Item, removed: Item) -> Item:
 def _as_inner(item: Item, items: Sequence[Item]) -> Item:
     """The formerly last item, with the comma of an inner one; its comment stays with it."""
     separator = _separator(items)
-    comment = _comment_behind(item)
+    comment = comment_behind(item)
     if comment is not None:
         inner = separator.whitespace_after
         if isinstance(inner, _Lines):
@@ -144,7 +144,7 @@ def _as_last(item: Item, last: Item) -> Item:
     field = _TRAILING.get(type(item).__name__)
     behind = cst.SimpleWhitespace("") if field is None else getattr(last, field)
     closing = comma.whitespace_after if isinstance(comma, cst.Comma) else behind
-    comment = _comment_behind(item)
+    comment = comment_behind(item)
     if comment is not None:
         lines = closing.empty_lines if isinstance(closing, _Lines) else ()
         indent = closing.last_line if isinstance(closing, _Lines) else cst.SimpleWhitespace("")
@@ -162,7 +162,7 @@ def _as_last(item: Item, last: Item) -> Item:
     return item.with_changes(**changes)
 
 
-def _comment_behind(item: cst.CSTNode) -> cst.ParenthesizedWhitespace | None:
+def comment_behind(item: cst.CSTNode) -> cst.ParenthesizedWhitespace | None:
     """The space that holds the comment on the item's own line, if there is one."""
     field = _TRAILING.get(type(item).__name__, "")
     for space in (getattr(_comma(item), "whitespace_after", None), getattr(item, field, None)):

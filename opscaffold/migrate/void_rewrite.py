@@ -46,7 +46,14 @@ def with_places(call: cst.Call, edit: CallEdit, buffer: cst.BaseExpression) -> c
             args[place] = arg.with_changes(keyword=cst.Name(name), equal=_PLAIN_EQUAL)
         elif not name and place == at and arg.keyword is not None:
             args[place] = arg.with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
-    return call.with_changes(func=cst.parse_expression(edit.function), args=args)
+    return call.with_changes(func=callee(edit.function), args=args)
+
+
+def callee(text: str) -> cst.BaseExpression:
+    """What an op is called by; one over several lines, as it may be in parentheses, on one."""
+    if "\n" in text:
+        text = ast.unparse(ast.parse(f"({text})", mode="eval"))
+    return cst.parse_expression(text)
 
 
 def is_commented(call: cst.Call, index: int) -> bool:
@@ -80,7 +87,7 @@ def with_bound(call: cst.Call, void: VoidEdit) -> tuple[cst.Call, list[cst.BaseS
     for index, text, first in void.bound:
         name, value = cst.Name(text), args[index].value
         if first:
-            ahead.append(cst.Assign([cst.AssignTarget(name)], _standing_alone(value)))
+            ahead.append(cst.Assign([cst.AssignTarget(name)], standing_alone(value)))
             args[index] = args[index].with_changes(value=name)
         else:
             named = cst.NamedExpr(name, value, **_PAREN)  # type: ignore[arg-type]
@@ -92,7 +99,7 @@ def hoisted(
     key: Key, call: cst.Call, ahead: Sequence[cst.BaseSmallStatement], void: VoidEdit
 ) -> tuple[Hoisted, cst.BaseExpression]:
     """A call as a statement, and what is left where it stood."""
-    statement = cst.Expr(_dedented(_standing_alone(call)))
+    statement = cst.Expr(_dedented(standing_alone(call)))
     value = value_of(void)
     if any("#" in code_of(part) for part in (*call.lpar, *call.rpar)):
         value = value.with_changes(lpar=call.lpar, rpar=call.rpar)
@@ -128,12 +135,12 @@ def _branches(choice: cst.IfExp, void: VoidEdit, use: Any, rest: Any = None) -> 
     value, void_call = choice.body, choice.orelse
     if void.first:
         value, void_call = void_call, value
-    given = cst.Expr(_dedented(_standing_alone(void_call)))
+    given = cst.Expr(_dedented(standing_alone(void_call)))
     left = (rest or use).with_changes(value=value_of(void))
-    fresh = cst.IndentedBlock(_lines([use.with_changes(value=_dedented(_standing_alone(value)))]))
+    fresh = cst.IndentedBlock(_lines([use.with_changes(value=_dedented(standing_alone(value)))]))
     written = cst.IndentedBlock(_lines([given, *_rest(left, void)]))
     then, other = (written, fresh) if void.first else (fresh, written)
-    return cst.If(_standing_alone(choice.test), then, cst.Else(other))
+    return cst.If(standing_alone(choice.test), then, cst.Else(other))
 
 
 def value_of(void: VoidEdit) -> cst.BaseExpression:
@@ -148,7 +155,7 @@ def picked(text: str, subscript: cst.Subscript) -> cst.BaseExpression:
     return value.with_changes(lpar=subscript.lpar, rpar=subscript.rpar)
 
 
-def _standing_alone(value: cst.BaseExpression) -> cst.BaseExpression:
+def standing_alone(value: cst.BaseExpression) -> cst.BaseExpression:
     """An expression as it can stand on a line of its own: its parentheses only where needed."""
     bare = value.with_changes(lpar=[], rpar=[])
     try:

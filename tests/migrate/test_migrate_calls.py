@@ -391,6 +391,8 @@ def test_comments_and_layout_of_a_call_stay() -> None:
         """\
         return double(
             x,  # input
+            # no buffer
+            # nothing
             # the factor
             3.0,  # three
         )"""
