@@ -41,7 +41,7 @@ demo: $(VENV)/ready ## Generate a package, run its tests; migrate the example pr
 	@$(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/ready ## Run the tests
-	@$(TEST_ENV) $(RUN) pytest -q -n $(JOBS) --dist loadfile
+	@$(TEST_ENV) $(RUN) pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/ready ## Lint, check formatting and types
 	@$(RUN) ruff check .

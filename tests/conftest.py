@@ -31,7 +31,11 @@ settings.load_profile("repeatable")
 REQUIRE_TORCH = "OPSCAFFOLD_REQUIRE_TORCH"
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A file goes to one process as a whole: one that takes minutes must not be the last to start.
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     if importlib.util.find_spec("torch") is not None:
         return
     if os.environ.get(REQUIRE_TORCH) == "1":
