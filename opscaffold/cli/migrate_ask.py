@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscaffold.cli.streams import read_word
 from opscaffold.errors import UserError
 
 if TYPE_CHECKING:
@@ -74,13 +75,4 @@ class Asker:
         write_diff(unified_diff(dict(step.changes), self._root))
 
     def _read(self) -> str:
-        while True:
-            sys.stdout.write("Make this repair? [y,n,q,a,d,?] > ")
-            sys.stdout.flush()
-            try:
-                line = sys.stdin.readline()
-            except UnicodeDecodeError:
-                continue
-            if not line:
-                raise EOFError
-            return line.strip().lower()
+        return read_word("Make this repair? [y,n,q,a,d,?] > ")

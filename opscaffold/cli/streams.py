@@ -50,6 +50,20 @@ def read_stdin() -> bytes:
         raise UserError(f"stdin cannot be read: {error.strerror or error}") from None
 
 
+def read_word(prompt: str) -> str:
+    """Ask on the terminal, and return what was answered, in lower case. Raises EOFError."""
+    while True:
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
+        try:
+            line = sys.stdin.readline()
+        except UnicodeDecodeError:
+            continue
+        if not line:
+            raise EOFError
+        return line.strip().lower()
+
+
 def is_lost_output(error: OSError) -> bool:
     """Tell whether an error is that stdout or stderr takes nothing more."""
     # An error about a file names it.

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscaffold.cli.streams import read_word
+
 if TYPE_CHECKING:
     from opscaffold.scaffold.merge import Resolution
     from opscaffold.scaffold.update_plan import Conflict
@@ -57,13 +59,4 @@ class Asker:
         write_diff(unified_diff({path: (conflict.mine, conflict.marked)}, self._root))
 
     def _read(self) -> str:
-        while True:
-            sys.stdout.write("What is it to be? [k,n,m,l,d,?] (l) > ")
-            sys.stdout.flush()
-            try:
-                line = sys.stdin.readline()
-            except UnicodeDecodeError:
-                continue
-            if not line:
-                raise EOFError
-            return line.strip().lower()
+        return read_word("What is it to be? [k,n,m,l,d,?] (l) > ")

@@ -6,6 +6,7 @@
 # ruff: noqa: ARG002 -- the answers here are for the additions to override
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from opscaffold.scaffold.spec import OpSpec, Setting
 
 
-class Addition:
+class Addition(ABC):
     """One of them. ``key`` is its answer; ``package_template`` is rendered once where it is used.
 
     ``since`` is the first torch release after the function it is registered by was proposed
@@ -58,13 +59,13 @@ class Addition:
         """Functions that stand beside the kernel."""
         return []
 
+    @abstractmethod
     def lines(self, plan: OpPlan, form: Form, variable: str) -> Lines:
         """Code below the registration of one op, which ``variable`` names."""
-        raise NotImplementedError
 
+    @abstractmethod
     def tests(self, tests: FormTests) -> list[Function]:
         """Tests that exercise it, and fail where it is not registered."""
-        raise NotImplementedError
 
 
 def register(plan: OpPlan, form: Form, variable: str, what: str, arguments: Sequence[str]) -> Lines:
