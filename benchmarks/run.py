@@ -215,7 +215,8 @@ def _new(bench: Bench) -> None:
     template = bench.scratch / "template"
     shutil.copytree(package, template / "{{cookiecutter.name}}")
     for path in template.rglob("*"):
-        if path.is_file():
+        # Cookiecutter copies archives as they are.
+        if path.is_file() and path.suffix != ".zip":
             text = path.read_text("utf-8").replace("{% endraw %}", "")
             path.write_text("{% raw %}" + text + "{% endraw %}", "utf-8")
     (template / "cookiecutter.json").write_text(json.dumps({"name": package.name}))
